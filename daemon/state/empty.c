@@ -1,0 +1,1 @@
+typedef int pjrtd_state_empty;

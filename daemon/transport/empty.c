@@ -1,0 +1,1 @@
+typedef int pjrtd_transport_empty;
