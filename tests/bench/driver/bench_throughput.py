@@ -1,0 +1,102 @@
+"""Rates for information: pipelined executes, uploads and downloads."""
+
+from __future__ import annotations
+
+import contextlib
+
+from bench_context import Context
+from bench_interleave import race, rate_series, throughput_series
+from bench_measures import slicer
+from bench_report import Row
+
+SIZES_MB = (1, 16, 256)
+
+
+def pipelined(context: Context) -> list[Row]:
+    """Small executes without waiting for each: quiet calls, then one Sync."""
+    ms = context.settings.slice_ms
+    with contextlib.ExitStack() as stack:
+        c_client = stack.enter_context(context.c_client(context.polling(), spin=False))
+        python = stack.enter_context(context.python_side("pjrtd", "side_pjrtd.py", context.polling().target))
+        plugin = stack.enter_context(context.c_side("plugin", "bench_inprocess", context.settings.plugin))
+        pypjrt = stack.enter_context(context.python_side("pypjrt", "side_pypjrt.py", context.settings.plugin))
+        results = race(
+            {
+                "c": slicer(c_client, "execute-quiet", ms),
+                "feedback": slicer(c_client, "feedback-quiet", ms),
+                "futures": slicer(c_client, "execute-pipelined", ms),
+                "plugin": slicer(plugin, "execute", ms),
+                "python": slicer(python, "execute", ms),
+                "pypjrt": slicer(pypjrt, "execute", ms),
+            },
+            context.settings.rounds,
+        )
+    polls = "daemon; client writes ahead; peer in process"
+    return [
+        Row(
+            "pipelined-c",
+            "C, quiet executes of 8 floats",
+            "calls/s",
+            rate_series("pjrtd", results["c"]),
+            rate_series("plugin in process, one by one", results["plugin"]),
+            polls=polls,
+        ),
+        Row(
+            "feedback-c",
+            "C, quiet steps: each output is the next argument",
+            "steps/s",
+            rate_series("pjrtd", results["feedback"]),
+            comparison="itself",
+            polls=polls,
+        ),
+        Row(
+            "futures-c",
+            "C, 64 executes in flight, each fetched",
+            "calls/s",
+            rate_series("pjrtd", results["futures"]),
+            comparison="itself",
+            polls=polls,
+        ),
+        Row(
+            "pipelined-python",
+            "Python, executes of 8 floats, result not fetched",
+            "calls/s",
+            rate_series("pjrtd", results["python"]),
+            rate_series("pypjrt", results["pypjrt"]),
+            polls=polls,
+        ),
+    ]
+
+
+def transfers(context: Context) -> list[Row]:
+    """Uploads until the buffer is ready, downloads into touched memory."""
+    rows = []
+    with contextlib.ExitStack() as stack:
+        sides = {
+            "c": stack.enter_context(context.c_client(context.polling(), spin=False)),
+            "plugin": stack.enter_context(context.c_side("plugin", "bench_inprocess", context.settings.plugin)),
+            "python": stack.enter_context(context.python_side("pjrtd", "side_pjrtd.py", context.polling().target)),
+            "pypjrt": stack.enter_context(context.python_side("pypjrt", "side_pypjrt.py", context.settings.plugin)),
+        }
+        rounds = min(context.settings.rounds, 3)
+        for direction in ("upload", "download"):
+            for mb in SIZES_MB:
+                mode = f"{direction}-{mb}"
+                results = race(
+                    {name: slicer(side, mode, context.settings.slice_ms) for name, side in sides.items()}, rounds
+                )
+                for language, ours, peer, peer_name in (
+                    ("C", "c", "plugin", "plugin in process"),
+                    ("Python", "python", "pypjrt", "pypjrt"),
+                ):
+                    rows.append(
+                        Row(
+                            f"{mode}-{language.lower()}",
+                            f"{language}, {direction} {mb} MB",
+                            "GB/s",
+                            throughput_series("pjrtd", results[ours], mb << 20),
+                            throughput_series(peer_name, results[peer], mb << 20),
+                            polls="daemon; client sleeps; peer in process",
+                        )
+                    )
+    return rows

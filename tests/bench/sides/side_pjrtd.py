@@ -1,0 +1,35 @@
+"""The pjrtd Python client: `side_pjrtd.py TARGET`. The same calls as side_pypjrt.py makes."""
+
+from __future__ import annotations
+
+import sys
+
+import pjrtd
+from slice_runner import ADD_PROGRAM, Mode, serve
+from small_calls import F32, FLOATS, Transfer, check_doubled
+
+
+def main() -> None:
+    client = pjrtd.Client.create(sys.argv[1]).__enter__()
+    device = client.devices()[0]
+    exe = client.compile(ADD_PROGRAM)
+    a = client.buffer_from_host(FLOATS, F32, [8], device)
+
+    def execute_fetch() -> object:
+        (out,) = exe(a)
+        return out.to_host()
+
+    def upload(data: object, size_bytes: int):
+        return client.buffer_from_host(data, F32, [size_bytes // 4], device)
+
+    check_doubled(execute_fetch())
+    modes = {"execute": Mode(lambda: exe(a)), "execute-fetch": Mode(execute_fetch)}
+    for mb in (1, 16, 256):
+        transfer = Transfer(mb << 20, upload)
+        modes[f"upload-{mb}"] = Mode(transfer.upload, transfer.begin, transfer.end)
+        modes[f"download-{mb}"] = Mode(transfer.download, transfer.begin_download, transfer.end)
+    serve(modes, {"version": pjrtd.__version__})
+
+
+if __name__ == "__main__":
+    main()
