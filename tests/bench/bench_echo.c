@@ -104,6 +104,8 @@ int main(int argc, char **argv) {
       {.name = "spin", .op = round_trip, .begin = begin_spin, .end = end_spin},
       {.name = "server-spins", .op = round_trip, .begin = begin_server_spins, .end = end_spin},
   };
-  bench_serve(modes, sizeof modes / sizeof *modes, "{}");
+  char facts[64];
+  snprintf(facts, sizeof facts, "{\"server_pid\": %d}", (int)child);
+  bench_serve(modes, sizeof modes / sizeof *modes, facts);
   return 0;
 }

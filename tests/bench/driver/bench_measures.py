@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import subprocess
 import time
 from collections.abc import Callable, Mapping
@@ -12,7 +13,7 @@ from typing import Any
 from bench_context import BENCH_DIR, Context
 from bench_frames import Relay, bytes_per_call
 from bench_interleave import Series, latency_series, pooled_percentiles_us, race
-from bench_process import BenchError, Daemon, Side, resident_bytes
+from bench_process import BenchError, Daemon, Side, placed, resident_bytes
 from bench_report import Bound, Row
 
 IN_PROCESS = "nobody (in process)"
@@ -73,59 +74,63 @@ def frame_sizes(context: Context, daemon: Daemon) -> tuple[int, int]:
     return bytes_per_call(before, after, FRAME_CALLS)
 
 
+def _placements() -> dict[str, tuple[int, int] | None]:
+    """Processors of (server, client). Which the scheduler chooses for two processes that sleep in turn decides between
+    some 7 us (one core, no core to wake) and 50-100 us (two cores, each of which went idle): it must be the same for
+    both contestants, or the ratio says nothing."""
+    cpus = sorted(os.sched_getaffinity(0))
+    return {"two-cores": (cpus[0], cpus[-1]), "one-core": (cpus[0], cpus[0]), "free": None}
+
+
+def _placed_slicer(
+    side: Side, server_pid: int, mode: str, duration_ms: int, cpus: tuple[int, int] | None
+) -> Callable[[], Mapping[str, Any]]:
+    def run() -> Mapping[str, Any]:
+        with placed({} if cpus is None else {server_pid: cpus[0], side.pid: cpus[1]}):
+            return side.slice(mode, duration_ms)
+
+    return run
+
+
 def c_calls(context: Context) -> list[Row]:
     """Execute 8 floats and fetch in one call, against an echo of the same bytes."""
     ms = context.settings.slice_ms
-    request, reply = frame_sizes(context, context.sleeping())
+    polling, sleeping = context.polling(), context.sleeping()
+    request, reply = frame_sizes(context, sleeping)
     with contextlib.ExitStack() as stack:
         echo = stack.enter_context(context.c_side("echo", "bench_echo", str(request), str(reply)))
-        spin = stack.enter_context(context.c_client(context.polling(), spin=True))
-        sleep = stack.enter_context(context.c_client(context.sleeping(), spin=False))
-        half = stack.enter_context(context.c_client(context.polling(), spin=False, name="bench_client half"))
-        results = race(
-            {
-                "echo-spin": slicer(echo, "spin", ms),
-                "spin": slicer(spin, "execute-fetch", ms),
-                "echo-sleep": slicer(echo, "sleep", ms),
-                "sleep": slicer(sleep, "execute-fetch", ms),
-                "echo-half": slicer(echo, "server-spins", ms),
-                "half": slicer(half, "execute-fetch", ms),
-            },
-            context.settings.rounds,
+        spin = stack.enter_context(context.c_client(polling, spin=True))
+        sleep = stack.enter_context(context.c_client(sleeping, spin=False))
+        half = stack.enter_context(context.c_client(polling, spin=False, name="bench_client half"))
+        contestants = {
+            "echo spin": slicer(echo, "spin", ms),
+            "pjrtd spin": slicer(spin, "execute-fetch", ms),
+            "echo half": slicer(echo, "server-spins", ms),
+            "pjrtd half": slicer(half, "execute-fetch", ms),
+        }
+        for name, cpus in _placements().items():
+            contestants[f"echo {name}"] = _placed_slicer(echo, echo.facts["server_pid"], "sleep", ms, cpus)
+            contestants[f"pjrtd {name}"] = _placed_slicer(sleep, sleeping.pid, "execute-fetch", ms, cpus)
+        results = race(contestants, context.settings.rounds)
+
+    def row(name: str, kind: str, title: str, polls: str, bound: Bound | None = None) -> Row:
+        return Row(
+            name,
+            f"C, execute 8 floats and fetch{title}",
+            "us",
+            latency_series("pjrtd", results[f"pjrtd {kind}"]),
+            latency_series(f"socket echo {request}+{reply} B", results[f"echo {kind}"]),
+            bound=bound,
+            polls=polls,
+            notes={"request_bytes": request, "reply_bytes": reply},
         )
-    notes = {"request_bytes": request, "reply_bytes": reply}
-    title = "C, execute 8 floats and fetch"
-    peer_name = f"socket echo {request}+{reply} B"
+
     return [
-        Row(
-            "c-polling",
-            title,
-            "us",
-            latency_series("pjrtd", results["spin"]),
-            latency_series(peer_name, results["echo-spin"]),
-            bound=Bound("<", 3, "under 3x"),
-            polls="both sides, of both",
-            notes=notes,
-        ),
-        Row(
-            "c-sleeping",
-            title,
-            "us",
-            latency_series("pjrtd", results["sleep"]),
-            latency_series(peer_name, results["echo-sleep"]),
-            bound=Bound("<", 1.5, "under 1.5x"),
-            polls="nobody",
-            notes=notes,
-        ),
-        Row(
-            "c-half",
-            title,
-            "us",
-            latency_series("pjrtd", results["half"]),
-            latency_series(peer_name, results["echo-half"]),
-            polls="daemon and echo server; clients sleep (bimodal)",
-            notes=notes,
-        ),
+        row("c-polling", "spin", "", "both sides, of both", Bound("<", 3, "under 3x")),
+        row("c-sleeping", "two-cores", ", a core each", "nobody", Bound("<", 1.5, "under 1.5x")),
+        row("c-sleeping-one-core", "one-core", ", on one core", "nobody"),
+        row("c-sleeping-free", "free", ", cores as they come", "nobody"),
+        row("c-half", "half", "", "daemon and echo server; clients sleep (bimodal)"),
     ]
 
 

@@ -5,6 +5,7 @@ Every process started here is stopped here. Nothing waits without a limit: a sid
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import selectors
@@ -12,7 +13,7 @@ import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,25 @@ def resident_bytes(pid: int) -> dict[str, int]:
         if name in ("VmRSS", "RssAnon"):
             found["total" if name == "VmRSS" else "anonymous"] = int(value.split()[0]) * 1024
     return found
+
+
+@contextlib.contextmanager
+def placed(cpus: Mapping[int, int]) -> Iterator[None]:
+    """Keeps each process (pid: cpu), all of its threads, on one processor while the block runs."""
+    everywhere = os.sched_getaffinity(0)
+    try:
+        for pid, cpu in cpus.items():
+            _place(pid, {cpu})
+        yield
+    finally:
+        for pid in cpus:
+            _place(pid, everywhere)
+
+
+def _place(pid: int, cpus: set[int]) -> None:
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with contextlib.suppress(ProcessLookupError):
+            os.sched_setaffinity(int(task.name), cpus)
 
 
 class Side:
