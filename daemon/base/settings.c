@@ -122,40 +122,51 @@ static pjrtd_status *next_flag(int argc, char **argv, int *index, flag *out_flag
   return PJRTD_OK;
 }
 
-static pjrtd_status *unknown(const char *what, const char *name, size_t length) {
-  char plain[MAX_NAME_BYTES];
-  if (length >= sizeof plain) length = sizeof plain - 1;
-  for (size_t i = 0; i < length; i++) plain[i] = name[i] == '-' ? '_' : name[i];
-  plain[length] = 0;
-  pjrtd_status *status = PJRTD_INVALID("there is no %s%.*s", what, (int)length, name);
-  const char *nearest = pjrtd_setting_nearest(plain, length);
-  return nearest ? pjrtd_status_with_hint(status, "did you mean %s?", nearest)
+/* Copies a name with each `from` made into `to`, cut where it is too long. */
+static void respell(const char *name, size_t length, char from, char to, char out[MAX_NAME_BYTES]) {
+  if (length >= MAX_NAME_BYTES) length = MAX_NAME_BYTES - 1;
+  for (size_t i = 0; i < length; i++) out[i] = name[i] == from ? to : name[i];
+  out[length] = 0;
+}
+
+static pjrtd_status *with_nearest(pjrtd_status *status, const char *prefix, const char *nearest) {
+  return nearest ? pjrtd_status_with_hint(status, "did you mean %s%s?", prefix, nearest)
                  : pjrtd_status_with_hint(status, "pjrtd --help lists the settings");
+}
+
+static pjrtd_status *unknown_flag(const flag *self) {
+  char name[MAX_NAME_BYTES], spelled[MAX_NAME_BYTES];
+  respell(self->name, self->name_length, '-', '_', name);
+  const char *nearest = pjrtd_setting_nearest(name, strlen(name));
+  if (nearest) respell(nearest, strlen(nearest), '_', '-', spelled);
+  return with_nearest(PJRTD_INVALID("there is no flag --%.*s", (int)strlen(name), self->name), "--",
+                      nearest ? spelled : NULL);
 }
 
 /* "--busy-poll-us" names busy_poll_us. */
 static const pjrtd_setting *setting_of_flag(const flag *self) {
   char name[MAX_NAME_BYTES];
   if (self->name_length >= sizeof name) return NULL;
-  for (size_t i = 0; i < self->name_length; i++) name[i] = self->name[i] == '-' ? '_' : self->name[i];
+  respell(self->name, self->name_length, '-', '_', name);
   return pjrtd_setting_find(name, self->name_length);
 }
 
 static pjrtd_status *apply_flag(pjrtd_settings *settings, const flag *self) {
   if (takes_no_value(self) || is_flag(self, "config")) return PJRTD_OK;
   char origin_text[MAX_NAME_BYTES + 8];
-  snprintf(origin_text, sizeof origin_text, "--%.*s", MAX_NAME_BYTES, "set");
+  snprintf(origin_text, sizeof origin_text, "--%.*s", (int)self->name_length, self->name);
   const pjrtd_setting *setting;
   const char *value = self->value;
   if (is_flag(self, "set")) {
     size_t length = strcspn(value, "=");
     if (!value[length]) return PJRTD_INVALID("--set \"%.64s\" is not NAME=VALUE", value);
     setting = pjrtd_setting_find(value, length);
-    if (!setting) return pjrtd_status_context(unknown("setting ", value, length), "--set");
+    if (!setting)
+      return with_nearest(PJRTD_INVALID("--set: there is no setting \"%.*s\"", length < 64 ? (int)length : 64, value),
+                          "", pjrtd_setting_nearest(value, length));
     value += length + 1;
   } else {
     setting = setting_of_flag(self);
-    snprintf(origin_text, sizeof origin_text, "--%.*s", (int)self->name_length, self->name);
   }
   return apply(settings, setting, value, origin_text, PJRTD_ORIGIN_FLAG);
 }
@@ -183,7 +194,7 @@ static pjrtd_status *scan_flags(int argc, char **argv, pjrtd_settings_action *ou
       continue;
     }
     bool known = is_flag(&each, "config") || is_flag(&each, "set") || setting_of_flag(&each);
-    if (!known) return unknown("flag --", each.name, each.name_length);
+    if (!known) return unknown_flag(&each);
     if (!each.value) return PJRTD_INVALID("the flag --%.*s needs a value", (int)each.name_length, each.name);
     if (is_flag(&each, "config")) *out_config = each.value;
   }

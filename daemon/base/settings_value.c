@@ -62,7 +62,7 @@ const char *pjrtd_setting_format_number(const pjrtd_setting *setting, uint64_t v
                                         char buffer[PJRTD_SETTING_NUMBER_TEXT]) {
   if (setting->kind == PJRTD_SETTING_CHOICE) return value <= setting->most ? setting->choices[value] : "";
   if (setting->kind == PJRTD_SETTING_OCTAL) {
-    snprintf(buffer, PJRTD_SETTING_NUMBER_TEXT, "0%" PRIo64, value);
+    snprintf(buffer, PJRTD_SETTING_NUMBER_TEXT, value ? "0%" PRIo64 : "%" PRIo64, value);
     return buffer;
   }
   for (size_t i = 0; setting->kind == PJRTD_SETTING_SIZE && value && i < NUM_UNITS; i++) {
