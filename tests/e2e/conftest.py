@@ -1,0 +1,70 @@
+"""Fixtures of the end-to-end tests. A skipped test here is a failure: see pytest_runtest_makereport."""
+
+from __future__ import annotations
+
+import pathlib
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+TESTS = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(TESTS / "support"))
+sys.path.insert(0, str(TESTS.parent / "python-client" / "src"))
+
+from bystander import Bystander  # noqa: E402
+from daemon import Daemon  # noqa: E402
+from raw_frames import RawClient  # noqa: E402
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
+    """These tests are a required tier: what would be skipped has not been shown to work."""
+    outcome = yield
+    report = outcome.get_result()
+    if report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, which this tier does not allow: {report.longrepr}"
+
+
+@pytest.fixture(scope="module")
+def daemon() -> Iterator[Daemon]:
+    """The module's daemon. When the module ends it has to be alive, stop with 0, and have a clean log."""
+    with Daemon() as started:
+        yield started
+
+
+@pytest.fixture(autouse=True)
+def daemon_survives(request: pytest.FixtureRequest) -> Iterator[None]:
+    """After each test that uses the module's daemon it is alive and serves."""
+    yield
+    if "daemon" in request.fixturenames:
+        running = request.getfixturevalue("daemon")
+        running.check_alive()
+        running.stats()
+
+
+@pytest.fixture
+def client(daemon: Daemon) -> Iterator[RawClient]:
+    """A raw connection that has said hello."""
+    with daemon.connect() as connected:
+        yield connected
+
+
+@pytest.fixture
+def bystander(daemon: Daemon) -> Iterator[Bystander]:
+    """Another session; after the test its values still have to be right."""
+    other = Bystander(daemon)
+    other.check()
+    yield other
+    other.check()
+    other.close()
+
+
+@pytest.fixture
+def balanced(daemon: Daemon) -> Iterator[None]:
+    """After the test, connections, sessions, buffers, programs and host memory are what they were before it. Ask for it
+    before `client` and `bystander`, so that those are gone by then."""
+    before = daemon.settled()
+    yield
+    daemon.expect_balance(before)

@@ -1,0 +1,102 @@
+"""Beside a well-behaved client: a program of a second, one that never ends, a slow compile and an upload of 256 MB. The
+loop never stalls, and every value is right."""
+
+from __future__ import annotations
+
+import statistics
+import struct
+import threading
+import time
+
+import pytest
+
+from bystander import Bystander
+from case_programs import case, nested_ifs, stepped
+from daemon import Daemon
+from raw_frames import DEADLINE_EXCEEDED, RawClient
+
+MIB = 1 << 20
+
+
+def steps_for_a_second(client: RawClient, program: int) -> int:
+    """How many steps of the counted loop take about a second here."""
+    count = 10_000_000
+    number, start = client.upload("s32", [], struct.pack("<i", count)), client.upload("u32", [], bytes(4))
+    client.execute(program, [number, start])
+    began = time.monotonic()
+    client.execute(program, [number, start])
+    return min(2**31 - 1, int(count / (time.monotonic() - began)))
+
+
+def a_program_of_a_second(daemon: Daemon) -> None:
+    with daemon.connect(timeout=60) as client:
+        program = client.compile(case("stepped_loop").text)
+        count = steps_for_a_second(client, program)
+        number, start = client.upload("s32", [], struct.pack("<i", count)), client.upload("u32", [], struct.pack("<I", 3))
+        (result,) = client.execute(program, [number, start])
+        assert struct.unpack("<I", client.download(result)) == (stepped(count, 3),)
+
+
+def a_program_without_end(daemon: Daemon) -> None:
+    with daemon.connect(timeout=60) as client:
+        program = client.compile(case("endless_loop").text)
+        argument = client.upload("s32", [], struct.pack("<i", 3))
+        _, call = client.start_execute(program, [argument], deadline_ns=2 * 10**9)
+        assert client.failure_of(call).code == DEADLINE_EXCEEDED
+
+
+def an_upload_of_256_megabytes(daemon: Daemon) -> None:
+    with daemon.connect(timeout=60) as client:
+        size = 256 * MIB
+        data = bytes(range(256)) * (size // 256)
+        buffer = client.upload("u8", [size], data)
+        assert client.download(buffer) == data
+        client.call("Buffer.Delete", buffers=[buffer])
+
+
+def a_slow_compile(daemon: Daemon) -> None:
+    with daemon.connect(timeout=120) as client:
+        client.compile(nested_ifs(90))
+
+
+@pytest.fixture
+def own_daemon():
+    with Daemon() as started:
+        yield started
+
+
+DISTURBANCES = [a_program_of_a_second, a_program_without_end, an_upload_of_256_megabytes, a_slow_compile]
+
+
+@pytest.mark.parametrize("disturbances", [*[[one] for one in DISTURBANCES], DISTURBANCES], ids=lambda many: " + ".join(one.__name__ for one in many))
+def test_the_loop_does_not_stall(own_daemon: Daemon, disturbances: list, record_property) -> None:  # noqa: ANN001
+    other = Bystander(own_daemon)
+    other.check()
+    before = own_daemon.stats()
+    other.run_in_background()
+    errors: list[BaseException] = []
+
+    def guarded(work) -> None:  # noqa: ANN001
+        try:
+            work(own_daemon)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=guarded, args=(work,)) for work in disturbances]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+        assert not thread.is_alive()
+    other.finish()
+    after = own_daemon.stats()
+    assert not errors, errors
+    latencies = sorted(other.latencies)
+    report = (f"{len(latencies)} rounds, p50 {statistics.median(latencies) * 1e3:.2f} ms, "
+              f"p99 {latencies[len(latencies) * 99 // 100] * 1e3:.2f} ms, longest {latencies[-1] * 1e3:.1f} ms, "
+              f"longest turn {after.loop_longest_turn_ns / 1e6:.2f} ms")
+    record_property("bystander", report)
+    print(report)
+    assert after.loop_stalls == before.loop_stalls, report + "\n" + own_daemon.log()
+    assert len(latencies) > 20, "the well-behaved client hardly got on"
+    other.close()

@@ -1,0 +1,255 @@
+"""Starts a pjrtd of its own on the real plugin, and watches it.
+
+Binary: PJRTD_BINARY, else build/release/bin/pjrtd. Plugin: PJRTD_TEST_PLUGIN, else the CPU plugin wheel of this Python.
+Where one is missing the tests fail: nothing is skipped. PJRTD_TEST_PATIENCE multiplies every time limit (sanitizers).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+from raw_frames import RawClient
+from wire_messages import REPOSITORY
+
+PATIENCE = float(os.environ.get("PJRTD_TEST_PATIENCE", "1"))
+READY_SECONDS = 30.0 * PATIENCE
+
+# What a sanitizer or a failed assertion leaves in the log.
+REPORTS = ("ERROR: AddressSanitizer", "WARNING: ThreadSanitizer", "ERROR: LeakSanitizer", "FATAL: ThreadSanitizer",
+           "runtime error:", "Assertion `", "*** stack smashing", "free(): invalid", "double free", "malloc(): ")
+
+# Counters of Admin.Stats that go back to where they were once a client is gone.
+BALANCED = ("connections", "sessions", "buffers", "buffer_bytes", "programs", "staging_bytes", "calls_in_flight")
+
+
+class DaemonFailed(AssertionError):
+    pass
+
+
+def binary_path() -> pathlib.Path:
+    path = pathlib.Path(os.environ.get("PJRTD_BINARY", REPOSITORY / "build" / "release" / "bin" / "pjrtd"))
+    if not os.access(path, os.X_OK):
+        raise DaemonFailed(f"no pjrtd at {path}: build it, or set PJRTD_BINARY")
+    return path
+
+
+def plugin_path() -> pathlib.Path:
+    named = os.environ.get("PJRTD_TEST_PLUGIN")
+    if named:
+        path = pathlib.Path(named)
+    else:
+        found = importlib.util.find_spec("lammps_jax_pjrt_cpu")
+        if found is None or not found.submodule_search_locations:
+            raise DaemonFailed("no plugin: set PJRTD_TEST_PLUGIN, or install lammps-jax-pjrt-cpu")
+        path = pathlib.Path(found.submodule_search_locations[0]) / "pjrt_c_api_cpu_plugin.so"
+    if not path.is_file():
+        raise DaemonFailed(f"no plugin at {path}")
+    return path
+
+
+def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """This environment without what would configure a pjrtd or a client by surprise."""
+    dropped = ("PJRTD_", "PYPJRT_", "PJRT_", "XLA_", "TPU_", "LISTEN_", "NOTIFY_SOCKET", "JAX_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
+    return kept | dict(extra or {})
+
+
+class Daemon:
+    """A running pjrtd. `settings` become --set NAME=VALUE. Entered, it waits until it serves; left, it stops it and
+    checks how it went."""
+
+    def __init__(
+        self,
+        *,
+        settings: Mapping[str, object] | None = None,
+        args: Sequence[str] = (),
+        env: Mapping[str, str] | None = None,
+        folder: pathlib.Path | None = None,
+        listen: Sequence[str] | None = None,
+        plugin: os.PathLike[str] | str | None = None,
+    ) -> None:
+        self._owns_folder = folder is None
+        self.folder = folder or pathlib.Path(tempfile.mkdtemp(prefix="pjrtd-"))
+        self.socket_path = self.folder / "s.sock"
+        self.listen = list(listen) if listen is not None else [f"unix:{self.socket_path}"]
+        self.log_path = self.folder / "log"
+        self.command = [str(binary_path()), "--plugin", str(plugin or plugin_path())]
+        for address in self.listen:
+            self.command += ["--listen", address]
+        self.command += ["--state-dir", str(self.folder / "state"), "--cache-dir", str(self.folder / "cache")]
+        for name, value in (settings or {}).items():
+            self.command += ["--set", f"{name}={value}"]
+        self.command += list(args)
+        self.env = clean_environment(env)
+        self.process: subprocess.Popen[str] | None = None
+        self.output: list[str] = []
+        self._ready = threading.Event()
+        self._reader: threading.Thread | None = None
+
+    # -- life -------------------------------------------------------------------
+
+    def spawn(self) -> Daemon:
+        """Starts the process without waiting for anything."""
+        with self.log_path.open("ab") as log:
+            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log,
+                                            env=self.env, cwd=self.folder, text=True)
+        self._reader = threading.Thread(target=self._read_output, args=(self.process,), daemon=True)
+        self._reader.start()
+        return self
+
+    def _read_output(self, process: subprocess.Popen[str]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            self.output.append(line)
+            self._ready.set()
+        self._ready.set()
+
+    def start(self) -> Daemon:
+        self.spawn()
+        if not self._ready.wait(READY_SECONDS) or not self.output:
+            self.kill()
+            raise DaemonFailed(f"pjrtd did not say that it is ready; its log:\n{self.log()}")
+        assert self.output == ["pjrtd ready " + " ".join(self.listen) + "\n"], self.output
+        return self
+
+    def __enter__(self) -> Daemon:
+        try:
+            return self.start()
+        except BaseException:
+            self.discard()
+            raise
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        try:
+            if kind is None:
+                if self.process is not None and self.process.returncode is None:
+                    self.stop()
+                self.check_log()
+        finally:
+            self.discard()
+
+    def discard(self) -> None:
+        """Ends the process whatever it does and removes the folder."""
+        self.kill()
+        if self._owns_folder:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    def wait(self, seconds: float = 20.0) -> int:
+        """The exit code; fails when it does not come in time."""
+        assert self.process is not None
+        try:
+            code = self.process.wait(seconds * PATIENCE)
+        except subprocess.TimeoutExpired:
+            raise DaemonFailed(f"pjrtd is still there after {seconds * PATIENCE} s; its log:\n{self.log()}") from None
+        if self._reader is not None:
+            self._reader.join(5)
+        return code
+
+    def stop(self, number: signal.Signals = signal.SIGTERM, seconds: float = 20.0) -> None:
+        """Asks it to end and checks that it does so as it should."""
+        self.check_alive()
+        self.signal(number)
+        code = self.wait(seconds)
+        assert code == 0, f"pjrtd ended with {code} after {number.name}; its log:\n{self.log()}"
+        for address in self.listen:
+            assert not os.path.lexists(address.removeprefix("unix:")), f"{address} was left behind"
+        assert len(self.output) == 1, f"more than the ready line on standard output: {self.output}"
+
+    def kill(self) -> None:
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        if self._reader is not None:
+            self._reader.join(5)
+
+    # -- looks ------------------------------------------------------------------
+
+    @property
+    def target(self) -> str:
+        return self.listen[0]
+
+    @property
+    def pid(self) -> int:
+        assert self.process is not None
+        return self.process.pid
+
+    def log(self) -> str:
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    def check_log(self) -> None:
+        text = self.log()
+        for report in REPORTS:
+            assert report not in text, f"{report!r} in the log:\n{text[max(0, text.index(report) - 2000):][:12000]}"
+
+    def check_alive(self) -> None:
+        assert self.process is not None
+        code = self.process.poll()
+        assert code is None, f"pjrtd ended by itself with {code}; its log:\n{self.log()[-8000:]}"
+        self.check_log()
+
+    def connect(self, **options: Any) -> RawClient:
+        options.setdefault("timeout", 30.0 * PATIENCE)
+        return RawClient(self.listen[0].removeprefix("unix:"), **options)
+
+    def stats(self) -> Any:
+        """Admin.Stats as a connection of its own sees it."""
+        with self.connect(name="observer") as client:
+            return client.stats()
+
+    def balance(self) -> dict[str, int]:
+        stats = self.stats()
+        return {name: getattr(stats, name) for name in BALANCED}
+
+    def settled(self, ready: Callable[[dict[str, int]], bool] | None = None, seconds: float = 10.0) -> dict[str, int]:
+        """The balance once it satisfies `ready`; without one, once nobody but the observer is connected."""
+        wanted = ready or (lambda now: now["connections"] == 1 and now["calls_in_flight"] <= 1)
+        give_up = time.monotonic() + seconds * PATIENCE
+        while True:
+            self.check_alive()
+            now = self.balance()
+            if wanted(now):
+                return now
+            assert time.monotonic() < give_up, f"the counters do not settle: {now}"
+            time.sleep(0.02)
+
+    def expect_balance(self, before: Mapping[str, int], seconds: float = 10.0) -> None:
+        """The counters return to `before`."""
+        give_up = time.monotonic() + seconds * PATIENCE
+        while True:
+            self.check_alive()
+            now = self.balance()
+            if now == dict(before):
+                return
+            if time.monotonic() > give_up:
+                raise DaemonFailed(f"not returned to the counters before: {dict(before)}, now {now}")
+            time.sleep(0.02)
+
+    def descriptors(self) -> int:
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def threads(self) -> int:
+        return len(os.listdir(f"/proc/{self.pid}/task"))
+
+    def resident_bytes(self) -> int:
+        pages = pathlib.Path(f"/proc/{self.pid}/statm").read_text().split()[1]
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    def cpu_seconds(self) -> float:
+        """User and system time of all its threads so far."""
+        fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
