@@ -35,7 +35,13 @@ void pjrtd_plugin_destroy(pjrtd_plugin *plugin);
 PJRTD_DEFINE_CLEANUP(pjrtd_plugin)
 
 /* A named value, as create options go in and attributes come out. */
-typedef enum { PJRTD_VALUE_TEXT, PJRTD_VALUE_INTEGER, PJRTD_VALUE_REAL, PJRTD_VALUE_BOOLEAN, PJRTD_VALUE_INTEGERS } pjrtd_value_kind;
+typedef enum {
+  PJRTD_VALUE_TEXT,
+  PJRTD_VALUE_INTEGER,
+  PJRTD_VALUE_REAL,
+  PJRTD_VALUE_BOOLEAN,
+  PJRTD_VALUE_INTEGERS
+} pjrtd_value_kind;
 typedef struct {
   char *name; /* owned, as the rest */
   pjrtd_value_kind kind;
@@ -46,15 +52,15 @@ typedef struct {
   size_t num_integers;
 } pjrtd_value;
 
-/* Parses "NAME=VALUE": true/false, an integer, a real, a list "1,2,3", else text; "NAME:s=VALUE" (also :i :f :b :l) says
- * which. */
+/* Parses "NAME=VALUE": true/false, an integer, a real, a list "1,2,3", else text; "NAME:s=VALUE" (also :i :f :b :l)
+ * says which. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_value_parse(const char *text, pjrtd_value *out_value);
 void pjrtd_value_deinit(pjrtd_value *value);
 
 typedef struct {
   const char *path;
-  int api_major, api_minor;         /* of the plugin */
-  int headers_major, headers_minor; /* of the headers that this was built with */
+  int api_major, api_minor;                           /* of the plugin */
+  int headers_major, headers_minor;                   /* of the headers that this was built with */
   int64_t stablehlo_current[3], stablehlo_minimum[3]; /* -1 where the plugin does not say */
   const char *const *extensions; /* "layouts", "ffi", ...: names from the headers' enum; "unknown-<n>" for others */
   size_t num_extensions;
@@ -73,8 +79,8 @@ typedef struct pjrtd_memory pjrtd_memory;
 /* Options that the caller gives win; for CUDA and ROCm plugins `preallocate=false` and `memory_fraction=0.5` are added
  * where absent; for the CPU `asynchronous=false`, where the plugin accepts it: pjrtd chooses threads itself.
  * `plugin` is borrowed and outlives the client. Never on the loop. */
-PJRTD_MUST_USE pjrtd_status *pjrtd_client_create(pjrtd_plugin *plugin, const pjrtd_value *options,
-                                                 size_t num_options, pjrtd_client **out_client);
+PJRTD_MUST_USE pjrtd_status *pjrtd_client_create(pjrtd_plugin *plugin, const pjrtd_value *options, size_t num_options,
+                                                 pjrtd_client **out_client);
 void pjrtd_client_destroy(pjrtd_client *client);
 PJRTD_DEFINE_CLEANUP(pjrtd_client)
 
@@ -131,13 +137,17 @@ PJRTD_MUST_USE pjrtd_status *pjrtd_client_default_assignment(pjrtd_client *clien
 PJRTD_MUST_USE pjrtd_status *pjrtd_device_memory_stats(const pjrtd_client *client, const pjrtd_device *device,
                                                        pjrtd_value **out_values, size_t *out_count);
 
+/* Whether a buffer of this element type can be made, on any device. UNIMPLEMENTED where the plugin would abort or has
+ * no such type; it names type, plugin and version. Loop safe, quick. */
+PJRTD_MUST_USE pjrtd_status *pjrtd_client_check_dtype(const pjrtd_client *client, pjrtd_dtype dtype);
+
 /* ---- events ---- */
 
 /* Called once, on a plugin thread, or before the function that took it returns. `error` (NULL: success) is the
  * callee's. It must not call the plugin. */
 typedef void (*pjrtd_event_fn)(void *user, pjrtd_status *error);
 
-/* ---- buffers (plugin/buffer.c) ---- */
+/* ---- buffers (plugin/device_buffer.c, plugin/host_transfer.c, plugin/device_layout.c) ---- */
 
 typedef struct pjrtd_device_buffer pjrtd_device_buffer;
 
@@ -145,18 +155,24 @@ typedef struct pjrtd_device_buffer pjrtd_device_buffer;
  * `host_bytes(type)` bytes at `data` (NULL for none). `memory` NULL: the device's default. Loop safe for small data.
  * The buffer may still be in the making on an asynchronous platform: pjrtd_device_buffer_await. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_device_buffer_from_host(pjrtd_client *client, const void *data,
-                                                           const pjrtd_tensor_type *type,
-                                                           const pjrtd_device *device, const pjrtd_memory *memory,
+                                                           const pjrtd_tensor_type *type, const pjrtd_device *device,
+                                                           const pjrtd_memory *memory,
                                                            pjrtd_device_buffer **out_buffer);
 /* The same for big data without a second copy where the platform can adopt the pages (CPU, 64-byte aligned `data`,
- * not a sub-byte type); elsewhere it copies or transfers. `data` must stay unchanged until `release(user, ...)` is
- * called: once, on any thread, also when the plugin still reads long after this returned. On an error return `release`
- * was not and will not be called. Lane. */
+ * not a sub-byte type); elsewhere it copies or transfers. The caller does not touch `data` until `release(user, ...)`
+ * is called: once, on any thread (a destroy or an execute included), perhaps before this returns, perhaps long after
+ * the buffer is gone: an execution that the buffer is donated to writes its output in the same pages. On an error
+ * return `release` was not and will not be called. Lane. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_device_buffer_adopt_host(pjrtd_client *client, void *data,
-                                                            const pjrtd_tensor_type *type,
-                                                            const pjrtd_device *device, const pjrtd_memory *memory,
-                                                            pjrtd_event_fn release, void *user,
-                                                            pjrtd_device_buffer **out_buffer);
+                                                            const pjrtd_tensor_type *type, const pjrtd_device *device,
+                                                            const pjrtd_memory *memory, pjrtd_event_fn release,
+                                                            void *user, pjrtd_device_buffer **out_buffer);
+/* For pages that must never be written, such as a mapping of a sealed descriptor: donation copies. */
+PJRTD_MUST_USE pjrtd_status *pjrtd_device_buffer_adopt_readonly(pjrtd_client *client, const void *data,
+                                                                const pjrtd_tensor_type *type,
+                                                                const pjrtd_device *device, const pjrtd_memory *memory,
+                                                                pjrtd_event_fn release, void *user,
+                                                                pjrtd_device_buffer **out_buffer);
 /* Frees the device memory once no execution uses it. Loop safe for small buffers. NULL is fine. */
 void pjrtd_device_buffer_destroy(pjrtd_device_buffer *buffer);
 PJRTD_DEFINE_CLEANUP(pjrtd_device_buffer)
@@ -172,8 +188,7 @@ bool pjrtd_device_buffer_is_deleted(const pjrtd_device_buffer *buffer);
 const void *pjrtd_device_buffer_view(pjrtd_device_buffer *buffer);
 /* Copies the data to the host: dense row-major, sub-byte types one element a byte and sign-extended. `size_bytes` must
  * be the type's host size. Blocks. Lane, but for small data behind pjrtd_device_buffer_view. */
-PJRTD_MUST_USE pjrtd_status *pjrtd_device_buffer_read(pjrtd_device_buffer *buffer, void *out_data,
-                                                      uint64_t size_bytes);
+PJRTD_MUST_USE pjrtd_status *pjrtd_device_buffer_read(pjrtd_device_buffer *buffer, void *out_data, uint64_t size_bytes);
 /* Borrowed until the buffer is destroyed. Loop safe. */
 const pjrtd_tensor_type *pjrtd_device_buffer_type(const pjrtd_device_buffer *buffer);
 /* What the plugin says that it takes on the device; the host size where it does not say. Loop safe. */
@@ -192,7 +207,7 @@ typedef struct {
 /* UNIMPLEMENTED where the plugin does not say. Loop safe. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_device_buffer_layout(const pjrtd_device_buffer *buffer, pjrtd_layout *out_layout);
 
-/* ---- programs (plugin/compile_options.c, plugin/executable.c, plugin/hlo_module.c) ---- */
+/* ---- programs (plugin/compile_options*.c, plugin/executable*.c, plugin/hlo_module.c, plugin/straight_line.c) ---- */
 
 typedef struct pjrtd_executable pjrtd_executable;
 
@@ -215,6 +230,9 @@ typedef struct {
 /* Rejects everything that a plugin is known to abort on. INVALID_ARGUMENT names the field. Loop safe. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_compile_options_check(const pjrtd_client *client,
                                                          const pjrtd_compile_options *options);
+/* The name of an override that lets the compiler read or write files of its choice (xla_dump_to, ...), or NULL: those
+ * are for callers who may do that anyway. Borrowed from `options`. */
+const char *pjrtd_compile_options_find_file_access(const pjrtd_compile_options *options);
 /* The bytes of CompileOptionsProto, canonical: equal options give equal bytes. The caller frees. Checked options. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_compile_options_encode(const pjrtd_client *client,
                                                           const pjrtd_compile_options *options, uint8_t **out_bytes,
@@ -236,7 +254,9 @@ typedef struct {
   bool has_layout;
   bool dense;              /* row-major without tiles */
   const char *memory_kind; /* "" where the plugin does not say */
-  bool donated;            /* an argument that may be consumed: it is aliased to an output or is a donor */
+  /* An argument that the program consumes, unless it is listed as non-donatable: it is aliased to an output. A donor
+   * that found no output of its size is not. */
+  bool donated;
   const char *unsupported; /* why Execute cannot take it; NULL: it can */
 } pjrtd_program_tensor;
 
@@ -253,19 +273,20 @@ typedef struct {
   /* By the optimised HLO (which must be there): no while, conditional with data-dependent time, call-back, infeed,
    * outfeed, send, recv, custom call, collective, rng of unbounded time; so its time cannot depend on data. */
   bool straight_line;
-  const char *fingerprint; /* hexadecimal; "" */
+  const char *fingerprint; /* the plugin's, its bytes in hexadecimal; "" */
   uint64_t generated_code_bytes;
 } pjrtd_program_info;
 /* Read once at compile; borrowed until the executable is destroyed. Loop safe. */
 const pjrtd_program_info *pjrtd_executable_get_info(const pjrtd_executable *executable);
 
-/* Runs it. `args` is device-major, checked by the caller against the info: count, types, devices, liveness.
+/* Runs it. `args` is device-major, checked by the caller against the info: count, types, devices, liveness. The device
+ * layouts are checked here. A program compiled as portable has the first device as its one device.
  * `outputs` has num_devices * num_outputs places. On an error return nothing was made and `done` is not called.
- * Otherwise the outputs are the caller's; `*out_pending` false: everything has ended, successfully; true: `done` will be
- * called once, when every device has ended, with the first error.
- * `non_donatable` lists argument positions (of one device) that must not be consumed.
- * Does not allocate for up to 16 arguments and outputs in all, on one device (beyond the plugin's own and the output
- * wrappers). The loop may call it for programs that are straight-line and were measured quick; else a lane. */
+ * Otherwise the outputs are the caller's; `*out_pending` false: everything has ended, successfully; true: `done` will
+ * be called once, when every device has ended, with the first error. `non_donatable` lists argument positions (of one
+ * device) that must not be consumed. Does not allocate for up to 16 arguments and outputs in all, on one device (beyond
+ * the plugin's own and the output wrappers). The loop may call it for programs that are straight-line and were measured
+ * quick; else a lane. */
 typedef struct {
   pjrtd_device_buffer *const *args;
   size_t num_args; /* num_devices * info.num_args */
