@@ -1,0 +1,226 @@
+/* See driver.h. */
+#include "driver.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "calls.h"
+
+/* Polling starts out half believed in; each hit or miss moves the score by one. At 0 a waiting thread sleeps at once,
+ * until answers come fast enough again that polling would have met them. */
+enum { SPIN_START_SCORE = 4, SPIN_MAX_SCORE = 8, WAKE_UP_COST_NS = 30000 };
+
+/* Reads of one pjrtc_progress: a long download must not hold up the caller's event loop. */
+enum { PROGRESS_READS = 64 };
+
+uint64_t pjrtc_now_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+void pjrtc_spinner_init(pjrtc_spinner *spinner) {
+  spinner->score = SPIN_START_SCORE;
+}
+
+static void spinner_note(pjrtc_spinner *spinner, bool paid) {
+  if (paid && spinner->score < SPIN_MAX_SCORE)
+    spinner->score++;
+  else if (!paid && spinner->score > 0)
+    spinner->score--;
+}
+
+/* ---- Waking ---- */
+
+void pjrtc_driver_kick(pjrtc_client *client) {
+  if (!client->polling_out) pjrtc_driver_interrupt(client);
+}
+
+void pjrtc_driver_interrupt(pjrtc_client *client) {
+  if (!client->polling || client->wake_sent) return;
+  client->wake_sent = true;
+  uint64_t one = 1;
+  ssize_t result;
+  do result = write(client->wake_fd, &one, sizeof one);
+  while (result < 0 && errno == EINTR);
+}
+
+void pjrtc_driver_wake(pjrtc_client *client, pjrtc_future *call) {
+  uint32_t left = call ? call->num_waiters : client->num_room_waiters;
+  for (pjrtc_waiter *waiter = client->first_waiter; waiter && left; waiter = waiter->next) {
+    if (waiter->call != call) continue;
+    pthread_cond_signal(&waiter->wake);
+    left--;
+  }
+}
+
+static void enter(pjrtc_client *client, pjrtc_waiter *waiter, pjrtc_future *call) {
+  pthread_condattr_t attributes;
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init(&waiter->wake, &attributes);
+  pthread_condattr_destroy(&attributes);
+  waiter->call = call;
+  waiter->next = NULL;
+  waiter->previous = client->last_waiter;
+  if (client->last_waiter)
+    client->last_waiter->next = waiter;
+  else
+    client->first_waiter = waiter;
+  client->last_waiter = waiter;
+  if (call)
+    call->num_waiters++;
+  else
+    client->num_room_waiters++;
+}
+
+static void leave(pjrtc_client *client, pjrtc_waiter *waiter) {
+  if (waiter->previous)
+    waiter->previous->next = waiter->next;
+  else
+    client->first_waiter = waiter->next;
+  if (waiter->next)
+    waiter->next->previous = waiter->previous;
+  else
+    client->last_waiter = waiter->previous;
+  if (waiter->call)
+    waiter->call->num_waiters--;
+  else
+    client->num_room_waiters--;
+  pthread_cond_destroy(&waiter->wake);
+}
+
+/* Sleeps until somebody wakes this thread, or until the deadline. */
+static void sleep_as_waiter(pjrtc_client *client, pjrtc_future *call, uint64_t deadline_ns) {
+  pjrtc_waiter waiter;
+  enter(client, &waiter, call);
+  if (deadline_ns == PJRTC_NO_DEADLINE) {
+    pthread_cond_wait(&waiter.wake, &client->lock);
+  } else {
+    struct timespec until = {(time_t)(deadline_ns / 1000000000u), (long)(deadline_ns % 1000000000u)};
+    pthread_cond_timedwait(&waiter.wake, &client->lock, &until);
+  }
+  leave(client, &waiter);
+}
+
+/* The role is free: one of those that wait is to take it. */
+static void hand_over(pjrtc_client *client) {
+  if (!client->driving && client->first_waiter) pthread_cond_signal(&client->first_waiter->wake);
+}
+
+/* ---- Driving ---- */
+
+static int poll_timeout_ms(uint64_t deadline_ns) {
+  if (deadline_ns == PJRTC_NO_DEADLINE) return -1;
+  uint64_t now_ns = pjrtc_now_ns();
+  if (now_ns >= deadline_ns) return 0;
+  uint64_t left_ms = (deadline_ns - now_ns + 999999) / 1000000;
+  return left_ms > 3600000 ? 3600000 : (int)left_ms;
+}
+
+/* Sleeps until the socket is ready. True where there is something to read. */
+static bool sleep_in_poll(pjrtc_client *client, uint64_t deadline_ns) {
+  bool out = pjrtc_outbox_wants_write(&client->outbox) && !client->outbox.writing;
+  struct pollfd fds[2] = {{.fd = client->fd, .events = (short)(POLLIN | (out ? POLLOUT : 0))},
+                          {.fd = client->wake_fd, .events = POLLIN}};
+  client->polling = true;
+  client->polling_out = out;
+  pthread_mutex_unlock(&client->lock);
+  int ready = poll(fds, 2, poll_timeout_ms(deadline_ns));
+  pthread_mutex_lock(&client->lock);
+  client->polling = client->polling_out = false;
+  if (client->wake_sent) {
+    uint64_t count;
+    while (read(client->wake_fd, &count, sizeof count) < 0 && errno == EINTR) {
+    }
+    client->wake_sent = false;
+  }
+  return ready > 0 && fds[0].revents & ~POLLOUT;
+}
+
+/* One turn of the driver: writes, then reads once, polling for a moment and sleeping after that. */
+static void drive(pjrtc_client *client, uint64_t deadline_ns) {
+  pjrtc_outbox_pump(client);
+  if (client->lost) return;
+  bool measuring = client->busy_poll_ns && !pjrtc_outbox_wants_write(&client->outbox);
+  uint64_t began_ns = measuring ? pjrtc_now_ns() : 0;
+  if (measuring && client->spinner.score) {
+    uint64_t until_ns = began_ns + client->busy_poll_ns;
+    bool hit = pjrtc_inbox_receive(client, until_ns < deadline_ns ? until_ns : deadline_ns);
+    spinner_note(&client->spinner, hit);
+    if (hit || client->lost) return;
+    measuring = false;
+  } else if (client->inbox.item_left_bytes && pjrtc_inbox_receive(client, 0)) {
+    return; /* in the middle of a piece of data there is mostly more */
+  }
+  if (!sleep_in_poll(client, deadline_ns)) {
+    pjrtc_outbox_pump(client);
+    return;
+  }
+  if (measuring && pjrtc_now_ns() - began_ns < client->busy_poll_ns + WAKE_UP_COST_NS)
+    spinner_note(&client->spinner, true);
+  pjrtc_outbox_pump(client);
+  if (!client->lost) pjrtc_inbox_receive(client, 0);
+}
+
+void pjrtc_driver_run_callbacks(pjrtc_client *client) {
+  while (client->first_callback) {
+    pjrtc_future *call = client->first_callback;
+    client->first_callback = call->next_callback;
+    if (!client->first_callback) client->last_callback = NULL;
+    call->callback_queued = false;
+    pjrtc_callback callback = call->callback;
+    void *user = call->callback_user;
+    call->callback = NULL;
+    pthread_mutex_unlock(&client->lock);
+    callback(call, user);
+    pthread_mutex_lock(&client->lock);
+  }
+}
+
+bool pjrtc_driver_wait(pjrtc_client *client, pjrtc_future *call, pjrtc_condition *condition, void *user,
+                       uint64_t deadline_ns) {
+  bool holds;
+  while (!(holds = condition(client, user))) {
+    if (deadline_ns != PJRTC_NO_DEADLINE && pjrtc_now_ns() >= deadline_ns) break;
+    if (client->driving) {
+      sleep_as_waiter(client, call, deadline_ns);
+      continue;
+    }
+    client->driving = true;
+    drive(client, deadline_ns);
+    client->driving = false;
+    if (client->first_callback) {
+      hand_over(client);
+      pjrtc_driver_run_callbacks(client);
+    }
+  }
+  hand_over(client);
+  return holds;
+}
+
+static bool is_done(pjrtc_client *client, void *call) {
+  return atomic_load_explicit(&((pjrtc_future *)call)->done, memory_order_relaxed);
+}
+
+bool pjrtc_driver_wait_done(pjrtc_client *client, pjrtc_future *call, uint64_t deadline_ns) {
+  return pjrtc_driver_wait(client, call, is_done, call, deadline_ns);
+}
+
+void pjrtc_driver_progress(pjrtc_client *client) {
+  if (!client->driving) {
+    client->driving = true;
+    pjrtc_outbox_pump(client);
+    for (int i = 0; i < PROGRESS_READS && !client->lost && pjrtc_inbox_receive(client, 0); i++) {
+    }
+    pjrtc_outbox_pump(client);
+    client->driving = false;
+  } else {
+    pjrtc_outbox_pump(client);
+    if (pjrtc_outbox_wants_write(&client->outbox)) pjrtc_driver_kick(client);
+  }
+  pjrtc_driver_run_callbacks(client);
+  hand_over(client);
+}

@@ -1,0 +1,285 @@
+/* See execute_codec.h. Field numbers are those of proto/pjrtd/v1/execute.proto. */
+#include "execute_codec.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "reply_value.h"
+#include "tensor_size.h"
+#include "varint.h"
+
+enum {
+  REQUEST_PROGRAM = 1,
+  REQUEST_ARGS = 2,
+  REQUEST_OUTPUTS = 3,
+  REQUEST_FETCH = 4,
+  REQUEST_INLINE_ARGS = 5,
+  INLINE_POSITION = 1,
+  INLINE_TYPE = 2,
+  INLINE_DATA_BYTES = 3,
+  TYPE_DTYPE = 1,
+  TYPE_DIMS = 2,
+  REPLY_FETCHED = 1,
+  REPLY_CONSUMED = 2,
+  REPLY_EXECUTE_NS = 3,
+  FETCHED_POSITION = 1,
+  FETCHED_TYPE = 2,
+  FETCHED_DATA_BYTES = 3,
+};
+
+/* ---- Request ---- */
+
+pjrtc_failure *pjrtc_execute_request_check(const pjrtc_execute_request *request, uint32_t max_inline_bytes,
+                                           uint64_t *out_inline_bytes) {
+  uint64_t total = 0;
+  for (size_t i = 0; i < request->num_args; i++) {
+    const pjrtc_argument *arg = &request->args[i];
+    if (arg->buffer) continue;
+    uint64_t size_bytes;
+    pjrtc_failure *failure = pjrtc_tensor_check(&arg->type, &size_bytes);
+    if (!failure && size_bytes && !arg->data)
+      failure = pjrtc_failure_make(PJRTC_INVALID_ARGUMENT, NULL, "there is neither a buffer nor data");
+    if (failure) {
+      pjrtc_failure *outer = pjrtc_failure_make(failure->code, NULL, "argument %zu: %s", i, failure->message);
+      pjrtc_failure_release(failure);
+      return outer;
+    }
+    total += size_bytes > max_inline_bytes ? (uint64_t)max_inline_bytes + 1 : size_bytes;
+  }
+  if (total > max_inline_bytes)
+    return pjrtc_failure_make(PJRTC_INVALID_ARGUMENT, "upload them with pjrtc_upload and pass their ids",
+                              "the arguments given by value are over the limit of %" PRIu32 " bytes", max_inline_bytes);
+  for (size_t i = 1; i < request->num_fetch; i++)
+    if (request->fetch[i].position <= request->fetch[i - 1].position)
+      return pjrtc_failure_make(PJRTC_INVALID_ARGUMENT, NULL,
+                                "the positions to fetch must increase: %" PRIu32 " follows %" PRIu32,
+                                request->fetch[i].position, request->fetch[i - 1].position);
+  *out_inline_bytes = total;
+  return NULL;
+}
+
+static size_t dims_size(const pjrtc_type *type) {
+  size_t size = 0;
+  for (uint32_t i = 0; i < type->rank; i++) size += pjrtc_varint_size((uint64_t)type->dims[i]);
+  return size;
+}
+
+static size_t bytes_field_size(size_t content) {
+  return 1 + pjrtc_varint_size(content) + content;
+}
+
+static size_t type_size(const pjrtc_type *type) {
+  size_t dims = dims_size(type);
+  return 1 + pjrtc_varint_size(type->dtype) + (type->rank ? bytes_field_size(dims) : 0);
+}
+
+static uint64_t data_bytes_of(const pjrtc_type *type) {
+  uint64_t size_bytes;
+  pjrtc_tensor_size(type->dtype, type->rank, type->dims, &size_bytes);
+  return size_bytes;
+}
+
+static size_t inline_size(size_t position, const pjrtc_argument *arg) {
+  uint64_t data_bytes = data_bytes_of(&arg->type);
+  return (position ? 1 + pjrtc_varint_size(position) : 0) + bytes_field_size(type_size(&arg->type)) +
+         (data_bytes ? 1 + pjrtc_varint_size(data_bytes) : 0);
+}
+
+typedef struct {
+  size_t args, outputs, fetch;
+} packed_sizes;
+
+static packed_sizes packed_sizes_of(const pjrtc_execute_request *request) {
+  packed_sizes sizes = {0};
+  for (size_t i = 0; i < request->num_args; i++) sizes.args += pjrtc_varint_size(request->args[i].buffer);
+  for (size_t i = 0; i < request->num_outputs; i++) sizes.outputs += pjrtc_varint_size(request->outputs[i]);
+  for (size_t i = 0; i < request->num_fetch; i++) sizes.fetch += pjrtc_varint_size(request->fetch[i].position);
+  return sizes;
+}
+
+size_t pjrtc_execute_request_size(const pjrtc_execute_request *request) {
+  packed_sizes sizes = packed_sizes_of(request);
+  size_t total = 1 + pjrtc_varint_size(request->program);
+  if (request->num_args) total += bytes_field_size(sizes.args);
+  if (request->num_outputs) total += bytes_field_size(sizes.outputs);
+  if (request->num_fetch) total += bytes_field_size(sizes.fetch);
+  for (size_t i = 0; i < request->num_args; i++)
+    if (!request->args[i].buffer) total += bytes_field_size(inline_size(i, &request->args[i]));
+  return total;
+}
+
+static uint8_t *write_inline(uint8_t *out, size_t position, const pjrtc_argument *arg) {
+  out = pjrtc_tag_put(out, REQUEST_INLINE_ARGS, PJRTC_WIRE_BYTES);
+  out = pjrtc_varint_put(out, inline_size(position, arg));
+  if (position) out = pjrtc_varint_put(pjrtc_tag_put(out, INLINE_POSITION, PJRTC_WIRE_VARINT), position);
+  out = pjrtc_tag_put(out, INLINE_TYPE, PJRTC_WIRE_BYTES);
+  out = pjrtc_varint_put(out, type_size(&arg->type));
+  out = pjrtc_varint_put(pjrtc_tag_put(out, TYPE_DTYPE, PJRTC_WIRE_VARINT), arg->type.dtype);
+  if (arg->type.rank) {
+    out = pjrtc_varint_put(pjrtc_tag_put(out, TYPE_DIMS, PJRTC_WIRE_BYTES), dims_size(&arg->type));
+    for (uint32_t i = 0; i < arg->type.rank; i++) out = pjrtc_varint_put(out, (uint64_t)arg->type.dims[i]);
+  }
+  uint64_t data_bytes = data_bytes_of(&arg->type);
+  if (data_bytes) out = pjrtc_varint_put(pjrtc_tag_put(out, INLINE_DATA_BYTES, PJRTC_WIRE_VARINT), data_bytes);
+  return out;
+}
+
+uint8_t *pjrtc_execute_request_write(const pjrtc_execute_request *request, uint8_t *out) {
+  packed_sizes sizes = packed_sizes_of(request);
+  out = pjrtc_varint_put(pjrtc_tag_put(out, REQUEST_PROGRAM, PJRTC_WIRE_VARINT), request->program);
+  if (request->num_args) {
+    out = pjrtc_varint_put(pjrtc_tag_put(out, REQUEST_ARGS, PJRTC_WIRE_BYTES), sizes.args);
+    for (size_t i = 0; i < request->num_args; i++) out = pjrtc_varint_put(out, request->args[i].buffer);
+  }
+  if (request->num_outputs) {
+    out = pjrtc_varint_put(pjrtc_tag_put(out, REQUEST_OUTPUTS, PJRTC_WIRE_BYTES), sizes.outputs);
+    for (size_t i = 0; i < request->num_outputs; i++) out = pjrtc_varint_put(out, request->outputs[i]);
+  }
+  if (request->num_fetch) {
+    out = pjrtc_varint_put(pjrtc_tag_put(out, REQUEST_FETCH, PJRTC_WIRE_BYTES), sizes.fetch);
+    for (size_t i = 0; i < request->num_fetch; i++) out = pjrtc_varint_put(out, request->fetch[i].position);
+  }
+  for (size_t i = 0; i < request->num_args; i++)
+    if (!request->args[i].buffer) out = write_inline(out, i, &request->args[i]);
+  return out;
+}
+
+uint8_t *pjrtc_execute_request_write_data(const pjrtc_execute_request *request, uint8_t *out) {
+  for (size_t i = 0; i < request->num_args; i++) {
+    const pjrtc_argument *arg = &request->args[i];
+    if (arg->buffer) continue;
+    uint64_t data_bytes = data_bytes_of(&arg->type);
+    if (data_bytes) memcpy(out, arg->data, data_bytes);
+    out += data_bytes;
+  }
+  return out;
+}
+
+/* ---- Reply ---- */
+
+typedef struct {
+  uint32_t position;
+  uint64_t data_bytes;
+  pjrtc_dtype dtype;
+  uint32_t rank;
+  int64_t dims[PJRTC_MAX_RANK];
+} fetched;
+
+static pjrtc_failure *malformed(const char *what) {
+  return pjrtc_failure_make(PJRTC_INTERNAL, NULL, "the server's reply to an execute is malformed: %s", what);
+}
+
+static void add_dim(pjrtc_reader *reader, fetched *item, uint64_t dim) {
+  if (item->rank >= PJRTC_MAX_RANK)
+    pjrtc_reader_fail(reader);
+  else
+    item->dims[item->rank++] = (int64_t)dim;
+}
+
+static void read_type(pjrtc_reader *reader, fetched *item) {
+  uint32_t field;
+  unsigned wire_type;
+  while (pjrtc_field_next(reader, &field, &wire_type)) {
+    if (field == TYPE_DTYPE && wire_type == PJRTC_WIRE_VARINT) {
+      item->dtype = (pjrtc_dtype)pjrtc_varint_get(reader);
+    } else if (field == TYPE_DIMS && wire_type == PJRTC_WIRE_BYTES) {
+      pjrtc_reader dims = pjrtc_bytes_get(reader);
+      while (dims.cursor < dims.end) add_dim(&dims, item, pjrtc_varint_get(&dims));
+      if (dims.failed) pjrtc_reader_fail(reader);
+    } else if (field == TYPE_DIMS && wire_type == PJRTC_WIRE_VARINT) {
+      add_dim(reader, item, pjrtc_varint_get(reader));
+    } else {
+      pjrtc_field_skip(reader, wire_type);
+    }
+  }
+}
+
+static void read_fetched(pjrtc_reader *reader, fetched *item) {
+  item->position = 0;
+  item->data_bytes = 0;
+  item->dtype = PJRTC_DTYPE_INVALID;
+  item->rank = 0;
+  uint32_t field;
+  unsigned wire_type;
+  while (pjrtc_field_next(reader, &field, &wire_type)) {
+    if (field == FETCHED_POSITION && wire_type == PJRTC_WIRE_VARINT) {
+      item->position = (uint32_t)pjrtc_varint_get(reader);
+    } else if (field == FETCHED_DATA_BYTES && wire_type == PJRTC_WIRE_VARINT) {
+      item->data_bytes = pjrtc_varint_get(reader);
+    } else if (field == FETCHED_TYPE && wire_type == PJRTC_WIRE_BYTES) {
+      pjrtc_reader type = pjrtc_bytes_get(reader);
+      read_type(&type, item);
+      if (type.failed) pjrtc_reader_fail(reader);
+    } else {
+      pjrtc_field_skip(reader, wire_type);
+    }
+  }
+}
+
+/* Takes the next fetched tensor's data from the front of `bulk`. */
+static pjrtc_failure *place_fetched(const fetched *item, pjrtc_reader *bulk, pjrtc_value *fetch, size_t num_fetch,
+                                    size_t guess) {
+  size_t index = guess;
+  if (index >= num_fetch || fetch[index].position != item->position)
+    for (index = 0; index < num_fetch && fetch[index].position != item->position;) index++;
+  if (index == num_fetch) return malformed("it has an output that was not asked for");
+  if (fetch[index].reserved) return malformed("it has an output twice");
+  uint64_t size_bytes;
+  if (!pjrtc_tensor_size(item->dtype, item->rank, item->dims, &size_bytes) || size_bytes != item->data_bytes)
+    return malformed("an output's size does not fit its type");
+  if (size_bytes > (uint64_t)(bulk->end - bulk->cursor)) return malformed("there is too little data");
+  pjrtc_value_memory owner = fetch[index].data ? PJRTC_VALUE_CALLERS : PJRTC_VALUE_ALLOCATED;
+  pjrtc_failure *failure =
+      pjrtc_reply_value_set(&fetch[index], item->dtype, item->rank, item->dims, size_bytes, "output", item->position);
+  fetch[index].reserved = owner;
+  if (!failure && size_bytes) memcpy(fetch[index].data, bulk->cursor, size_bytes);
+  bulk->cursor += size_bytes;
+  return failure;
+}
+
+static void add_consumed(pjrtc_execute_result *result, uint64_t position) {
+  if (!result) return;
+  if (result->num_consumed < result->max_consumed && result->consumed)
+    result->consumed[result->num_consumed] = (uint32_t)position;
+  result->num_consumed++;
+}
+
+pjrtc_failure *pjrtc_execute_reply_read(const uint8_t *payload, size_t payload_bytes, const uint8_t *bulk,
+                                        size_t bulk_bytes, pjrtc_value *fetch, size_t num_fetch,
+                                        pjrtc_execute_result *result) {
+  pjrtc_reader reader = pjrtc_reader_make(payload, payload_bytes);
+  pjrtc_reader data = pjrtc_reader_make(bulk, bulk_bytes);
+  pjrtc_failure *failure = NULL;
+  size_t count = 0;
+  fetched item;
+  uint32_t field;
+  unsigned wire_type;
+  if (result) result->num_consumed = 0;
+  for (size_t i = 0; i < num_fetch; i++) fetch[i].reserved = 0;
+  while (!failure && pjrtc_field_next(&reader, &field, &wire_type)) {
+    if (field == REPLY_FETCHED && wire_type == PJRTC_WIRE_BYTES) {
+      pjrtc_reader inner = pjrtc_bytes_get(&reader);
+      read_fetched(&inner, &item);
+      failure = inner.failed ? malformed("an output cannot be decoded")
+                             : place_fetched(&item, &data, fetch, num_fetch, count++);
+    } else if (field == REPLY_CONSUMED && wire_type == PJRTC_WIRE_BYTES) {
+      pjrtc_reader inner = pjrtc_bytes_get(&reader);
+      while (inner.cursor < inner.end) add_consumed(result, pjrtc_varint_get(&inner));
+      if (inner.failed) pjrtc_reader_fail(&reader);
+    } else if (field == REPLY_CONSUMED && wire_type == PJRTC_WIRE_VARINT) {
+      add_consumed(result, pjrtc_varint_get(&reader));
+    } else if (field == REPLY_EXECUTE_NS && wire_type == PJRTC_WIRE_VARINT) {
+      uint64_t execute_ns = pjrtc_varint_get(&reader);
+      if (result) result->execute_ns = execute_ns;
+    } else {
+      pjrtc_field_skip(&reader, wire_type);
+    }
+  }
+  if (!failure && reader.failed) failure = malformed("it cannot be decoded");
+  if (!failure && count != num_fetch) failure = malformed("it has not the outputs that were asked for");
+  if (!failure && data.cursor != data.end) failure = malformed("there is too much data");
+  for (size_t i = 0; failure && i < num_fetch; i++)
+    if (fetch[i].reserved == PJRTC_VALUE_ALLOCATED) pjrtc_reply_value_free(&fetch[i]);
+  return failure;
+}

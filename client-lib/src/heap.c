@@ -1,0 +1,33 @@
+/* See heap.h. The switch is the one global variable of the library; only tests set it. */
+#include "heap.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+static atomic_bool armed;
+static atomic_int_fast64_t asked;
+static atomic_int_fast64_t failing;
+
+static bool must_fail(void) {
+  if (!atomic_load_explicit(&armed, memory_order_relaxed)) return false;
+  return atomic_fetch_add(&asked, 1) == atomic_load(&failing);
+}
+
+void *pjrtc_heap_alloc(size_t size_bytes) {
+  return must_fail() ? NULL : malloc(size_bytes ? size_bytes : 1);
+}
+
+void *pjrtc_heap_zalloc(size_t size_bytes) {
+  return must_fail() ? NULL : calloc(1, size_bytes ? size_bytes : 1);
+}
+
+void *pjrtc_heap_realloc(void *block, size_t size_bytes) {
+  return must_fail() ? NULL : realloc(block, size_bytes ? size_bytes : 1);
+}
+
+int64_t pjrtc_heap_fail_after(int64_t successes) {
+  atomic_store(&failing, successes);
+  atomic_store(&armed, successes >= 0);
+  return atomic_exchange(&asked, 0);
+}
