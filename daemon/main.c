@@ -1,1 +1,214 @@
-int main(void) { return 1; }
+/* pjrtd: starts, serves, drains, ends. The loop thread is the main thread. */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/settings.h"
+#include "service/peer.h"
+#include "state/runtime.h"
+#include "transport/local_server.h"
+
+#define DRAIN_TICK_MS 10
+
+typedef struct {
+  uv_loop_t loop;
+  pjrtd_settings settings;
+  pjrtd_runtime *runtime;
+  local_server *server;
+  uv_signal_t signals[3];
+  uv_timer_t drain;
+  uint64_t drain_until_ns;
+  bool stopping;
+} app;
+
+static void close_signals(app *self) {
+  for (size_t i = 0; i < sizeof self->signals / sizeof *self->signals; i++)
+    uv_close((uv_handle_t *)&self->signals[i], NULL);
+}
+
+/* Everything that can end has ended, or time is up. */
+static void stop(app *self, bool in_time) {
+  uv_close((uv_handle_t *)&self->drain, NULL);
+  close_signals(self);
+  local_server_close(self->server);
+  pjrtd_log(PJRTD_LOG_INFO, "stopped", PJRTD_LOG_BOOL("drained", in_time));
+  if (self->runtime->jobs_running) {
+    /* A thread is in the plugin and may never come back: nothing can be taken down under it. */
+    fflush(NULL);
+    _exit(EXIT_SUCCESS);
+  }
+  pjrtd_runtime_close(self->runtime);
+}
+
+static void on_drain_tick(uv_timer_t *timer) {
+  app *self = timer->data;
+  bool idle = !self->runtime->stats.calls_in_flight && !self->runtime->jobs_running;
+  for (const local_connection *at = self->server->connections; at && idle; at = at->next)
+    idle = !local_connection_is_writing(at);
+  if (idle || pjrtd_clock_now_ns() >= self->drain_until_ns) stop(self, idle);
+}
+
+static void begin_drain(app *self, int signal) {
+  pjrtd_log(PJRTD_LOG_INFO, self->stopping ? "stopping at once" : "stopping",
+            PJRTD_LOG_TEXT("signal", strsignal(signal)),
+            PJRTD_LOG_UINT("calls_in_flight", self->runtime->stats.calls_in_flight));
+  if (self->stopping) { /* the second signal: no more waiting */
+    self->drain_until_ns = 0;
+    return;
+  }
+  self->stopping = true;
+  self->runtime->draining = true;
+  local_server_stop_listening(self->server);
+  self->drain_until_ns = pjrtd_clock_now_ns() + self->settings.drain_seconds * UINT64_C(1000000000);
+  uv_timer_start(&self->drain, on_drain_tick, 0, DRAIN_TICK_MS);
+}
+
+static void reload(app *self) {
+  pjrtd_settings_changes changes;
+  pjrtd_status *status = pjrtd_settings_reload(&self->settings, &changes);
+  if (status) {
+    pjrtd_log_status(PJRTD_LOG_ERROR, "the configuration was not reloaded", status);
+    pjrtd_status_destroy(status);
+    return;
+  }
+  pjrtd_log_set_level(self->settings.log_level);
+  for (size_t i = 0; i < changes.applied.count; i++)
+    pjrtd_log(PJRTD_LOG_INFO, "setting reloaded", PJRTD_LOG_TEXT("name", changes.applied.items[i]));
+  for (size_t i = 0; i < changes.need_restart.count; i++)
+    pjrtd_log(PJRTD_LOG_WARNING, "setting needs a restart", PJRTD_LOG_TEXT("name", changes.need_restart.items[i]));
+  pjrtd_log(PJRTD_LOG_INFO, "configuration reloaded");
+  pjrtd_settings_changes_deinit(&changes);
+}
+
+static void on_signal(uv_signal_t *handle, int signal) {
+  app *self = handle->data;
+  if (signal == SIGHUP)
+    reload(self);
+  else
+    begin_drain(self, signal);
+}
+
+/* The one line that a supervisor or a script waits for, with the addresses really bound. Nothing else may write to
+ * standard output: what the plugin prints goes to standard error. */
+static pjrtd_status *say_ready(const app *self, FILE *out) {
+  fputs("pjrtd ready", out);
+  for (size_t i = 0; i < self->settings.listen.count; i++) fprintf(out, " %s", self->settings.listen.items[i]);
+  fputc('\n', out);
+  if (fflush(out) != 0) return PJRTD_INTERNAL("standard output cannot be written to");
+  return PJRTD_OK;
+}
+
+static pjrtd_status *listen_all(app *self) {
+  for (size_t i = 0; i < self->settings.listen.count; i++) {
+    const char *target = self->settings.listen.items[i];
+    if (strncmp(target, "unix:", 5) == 0) {
+      PJRTD_TRY(local_server_listen(self->server, target + 5));
+    } else if (strncmp(target, "grpc://", 7) == 0 || strncmp(target, "grpcs://", 8) == 0) {
+      return pjrtd_status_make(PJRTD_CODE_UNIMPLEMENTED,
+                               "listen '%s': pjrtd " PJRTD_VERSION " has no gRPC transport yet, only unix:PATH", target);
+    } else {
+      return PJRTD_INVALID("listen '%s': an address is unix:PATH", target);
+    }
+  }
+  return PJRTD_OK;
+}
+
+static pjrtd_status *load_plugin(const app *self, pjrtd_plugin **out_plugin) {
+  pjrtd_plugin_location location;
+  PJRTD_TRY(pjrtd_plugin_find(*self->settings.plugin ? self->settings.plugin : NULL, &location));
+  pjrtd_status *status = pjrtd_plugin_load(location.path, out_plugin);
+  if (!status) {
+    const pjrtd_plugin_info *info = pjrtd_plugin_get_info(*out_plugin);
+    pjrtd_log(PJRTD_LOG_INFO, "plugin loaded", PJRTD_LOG_TEXT("path", location.path),
+              PJRTD_LOG_TEXT("found_by", location.source), PJRTD_LOG_INT("pjrt_major", info->api_major),
+              PJRTD_LOG_INT("pjrt_minor", info->api_minor));
+  }
+  pjrtd_plugin_location_deinit(&location);
+  return status;
+}
+
+static pjrtd_status *start(app *self) {
+  pjrtd_plugin *plugin;
+  PJRTD_TRY(load_plugin(self, &plugin));
+  PJRTD_TRY(pjrtd_runtime_create(&self->loop, &self->settings, plugin, &self->runtime), "starting the plugin");
+  PJRTD_TRY(pjrtd_service_init());
+  PJRTD_TRY(local_server_create(self->runtime, &self->server));
+  return listen_all(self);
+}
+
+static void watch_signals(app *self) {
+  static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
+  for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    uv_signal_init(&self->loop, &self->signals[i]);
+    self->signals[i].data = self;
+    uv_signal_start(&self->signals[i], on_signal, numbers[i]);
+  }
+  uv_timer_init(&self->loop, &self->drain);
+  self->drain.data = self;
+}
+
+/* Standard output is kept for the ready line; descriptor 1 becomes standard error for everything else. */
+static FILE *claim_stdout(void) {
+  int copy = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+  if (copy < 0) return NULL; /* it was closed */
+  dup2(STDERR_FILENO, STDOUT_FILENO);
+  return fdopen(copy, "w");
+}
+
+static void raise_descriptor_limit(void) {
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+int main(int argc, char **argv) {
+  app self;
+  memset(&self, 0, sizeof self);
+  pjrtd_settings_action action;
+  pjrtd_log_detect_journal();
+  pjrtd_status *status = pjrtd_settings_load(argc, argv, &self.settings, &action);
+  if (status) {
+    fprintf(stderr, "pjrtd: %s\n", pjrtd_status_message(status));
+    if (*pjrtd_status_hint(status)) fprintf(stderr, "hint: %s\n", pjrtd_status_hint(status));
+    pjrtd_status_destroy(status);
+    return EXIT_FAILURE;
+  }
+  if (action != PJRTD_SETTINGS_RUN) {
+    pjrtd_settings_deinit(&self.settings);
+    return EXIT_SUCCESS;
+  }
+  pjrtd_log_set_level(self.settings.log_level);
+  pjrtd_log_set_format(self.settings.log_format);
+  signal(SIGPIPE, SIG_IGN);
+  raise_descriptor_limit();
+  FILE *out = claim_stdout();
+  uv_loop_init(&self.loop);
+  status = start(&self);
+  watch_signals(&self);
+  if (!status && out) status = say_ready(&self, out);
+  if (out) fclose(out);
+  if (status) {
+    pjrtd_log_status(PJRTD_LOG_ERROR, "pjrtd cannot start", status);
+    pjrtd_status_destroy(status);
+    if (self.server) local_server_stop_listening(self.server);
+    _exit(EXIT_FAILURE); /* the plugin's threads may be anywhere */
+  }
+  pjrtd_log(PJRTD_LOG_INFO, "ready", PJRTD_LOG_INT("pid", getpid()),
+            PJRTD_LOG_TEXT("platform", pjrtd_client_get_info(self.runtime->client)->platform_name),
+            PJRTD_LOG_UINT("devices", self.runtime->num_devices));
+  uv_run(&self.loop, UV_RUN_DEFAULT);
+  local_server_destroy(self.server);
+  pjrtd_runtime_destroy(self.runtime);
+  pjrtd_service_deinit();
+  uv_loop_close(&self.loop);
+  pjrtd_settings_deinit(&self.settings);
+  return EXIT_SUCCESS;
+}

@@ -1,0 +1,179 @@
+/* See call.h. */
+#include "service/call.h"
+
+#include <inttypes.h>
+
+#include "base/clock.h"
+#include "service/convert.h"
+
+static void send_frame(pjrtd_peer *peer, const pjrtd_frame_header *request, uint8_t kind, const ProtobufCMessage *message) {
+  size_t size = protobuf_c_message_get_packed_size(message);
+  /* Only an error's text can be that long. */
+  if (size > PJRTD_FRAME_MAX_PAYLOAD_BYTES) {
+    pjrtd_log(PJRTD_LOG_ERROR, "an answer is too long for a frame", PJRTD_LOG_UINT("bytes", size));
+    return;
+  }
+  pjrtd_frame_header header = {
+      .payload_bytes = (uint32_t)size, .method = request->method, .kind = kind, .call = request->call};
+  uint8_t *payload, *bulk;
+  if (!peer->transport->begin_frame(peer, &header, &payload, &bulk)) return;
+  protobuf_c_message_pack(message, payload);
+  peer->transport->end_frame(peer);
+}
+
+bool pjrtd_answer_begin(pjrtd_peer *peer, const pjrtd_frame_header *request, const ProtobufCMessage *reply,
+                        uint32_t bulk_bytes, uint8_t **out_bulk) {
+  *out_bulk = NULL;
+  if (request->quiet || !peer || peer->gone) return false;
+  pjrtd_frame_header header = {.payload_bytes = (uint32_t)protobuf_c_message_get_packed_size(reply),
+                               .bulk_bytes = bulk_bytes,
+                               .method = request->method,
+                               .kind = PJRTD_FRAME_REPLY,
+                               .call = request->call};
+  if (header.payload_bytes > PJRTD_FRAME_MAX_PAYLOAD_BYTES) {
+    pjrtd_answer_error(peer, request,
+                       pjrtd_status_make(PJRTD_CODE_OUT_OF_RANGE, "the answer has %u bytes, a frame carries %u",
+                                         header.payload_bytes, PJRTD_FRAME_MAX_PAYLOAD_BYTES));
+    return false;
+  }
+  uint8_t *payload;
+  if (!peer->transport->begin_frame(peer, &header, &payload, out_bulk)) return false;
+  protobuf_c_message_pack(reply, payload);
+  return true;
+}
+
+void pjrtd_answer_end(pjrtd_peer *peer) { peer->transport->end_frame(peer); }
+
+void pjrtd_request_answer(const pjrtd_request *request, const ProtobufCMessage *reply, const void *bulk,
+                          uint32_t bulk_bytes) {
+  uint8_t *place;
+  if (!pjrtd_answer_begin(request->peer, request->header, reply, bulk_bytes, &place)) return;
+  if (bulk_bytes) memcpy(place, bulk, bulk_bytes);
+  pjrtd_answer_end(request->peer);
+}
+
+void pjrtd_answer_error(pjrtd_peer *peer, const pjrtd_frame_header *request, pjrtd_status *status) {
+  peer->runtime->stats.calls_failed++;
+  if (request->quiet && !peer->failed_call) {
+    peer->failed_call = request->call;
+    peer->failure = pjrtd_status_retain(status);
+  }
+  if (!peer->gone) {
+    pjrtd_error_message error;
+    pjrtd_error_message_fill(&error, status);
+    send_frame(peer, request, PJRTD_FRAME_ERROR, &error.message.base);
+  }
+  pjrtd_status_destroy(status);
+}
+
+/* ---- calls ---- */
+
+static void on_deadline(pjrtd_deadline *deadline) {
+  pjrtd_call *call = (pjrtd_call *)((char *)deadline - offsetof(pjrtd_call, deadline));
+  pjrtd_runtime *runtime = call->runtime;
+  pjrtd_runtime_enter(runtime);
+  pjrtd_peer_abandon_call(
+      call, pjrtd_status_make(PJRTD_CODE_DEADLINE_EXCEEDED, "the call did not end within its deadline of %.3f s",
+                              (double)call->header.deadline_ns / 1e9));
+  pjrtd_runtime_settle(runtime);
+  if (runtime->flush) runtime->flush(runtime->flush_user);
+}
+
+pjrtd_status *pjrtd_call_create(const pjrtd_request *request, size_t size_bytes, uint32_t num_holds,
+                                void (*ready)(pjrtd_operation *operation),
+                                void (*abandon)(pjrtd_call *call, pjrtd_status *why), void *out_call) {
+  *(pjrtd_call **)out_call = NULL;
+  pjrtd_peer *peer = request->peer;
+  uint64_t most = peer->runtime->settings->max_calls_in_flight;
+  if (peer->calls.count >= most)
+    return pjrtd_status_with_retry(
+        pjrtd_status_with_hint(pjrtd_status_make(PJRTD_CODE_RESOURCE_EXHAUSTED,
+                                                 "the connection has %" PRIu64 " calls under way, the most it may have",
+                                                 peer->calls.count),
+                               "wait for answers before sending more, or raise max_calls_in_flight"),
+        1000000);
+  PJRTD_TRY(pjrtd_id_map_reserve(&peer->calls, 1));
+  size_t holds_at = (size_bytes + 15) & ~(size_t)15;
+  pjrtd_call *call = pjrtd_calloc(1, holds_at + num_holds * sizeof(pjrtd_hold));
+  if (!call) return pjrtd_status_oom();
+  call->runtime = peer->runtime;
+  call->peer = peer;
+  call->header = *request->header;
+  call->abandon = abandon;
+  pjrtd_operation_init(&call->operation, &peer->runtime->ready, (pjrtd_hold *)((char *)call + holds_at), num_holds,
+                       ready);
+  if (call->header.deadline_ns) {
+    uint64_t now_ns = pjrtd_clock_now_ns();
+    if (__builtin_add_overflow(now_ns, call->header.deadline_ns, &call->deadline.at_ns))
+      call->deadline.at_ns = UINT64_MAX;
+    call->deadline.passed = on_deadline;
+    pjrtd_status *status = pjrtd_deadlines_add(&peer->runtime->deadlines, &call->deadline);
+    if (status) {
+      pjrtd_free(call);
+      return status;
+    }
+  }
+  pjrtd_status_destroy(pjrtd_id_map_insert(&peer->calls, call->header.call, call)); /* reserved: cannot fail */
+  call->older = peer->newest;
+  if (peer->newest)
+    peer->newest->newer = call;
+  else
+    peer->oldest = call;
+  peer->newest = call;
+  peer->runtime->stats.calls_in_flight++;
+  *(pjrtd_call **)out_call = call;
+  return PJRTD_OK;
+}
+
+void pjrtd_call_detach(pjrtd_call *call) {
+  pjrtd_peer *peer = call->peer;
+  if (!peer) return;
+  call->peer = NULL;
+  pjrtd_deadlines_remove(&call->runtime->deadlines, &call->deadline);
+  pjrtd_id_map_remove(&peer->calls, call->header.call);
+  if (call->older)
+    call->older->newer = call->newer;
+  else
+    peer->oldest = call->newer;
+  if (call->newer)
+    call->newer->older = call->older;
+  else
+    peer->newest = call->older;
+  call->older = call->newer = NULL;
+  call->runtime->stats.calls_in_flight--;
+  /* A Sync is answered by the check itself, which goes on to the next. */
+  if (!peer->gone && call->header.method != PJRTD_METHOD_Session_Sync) pjrtd_peer_check_sync(peer);
+}
+
+void pjrtd_call_end(pjrtd_call *call) {
+  pjrtd_call_detach(call);
+  pjrtd_operation_end(&call->operation);
+  pjrtd_free(call);
+}
+
+void pjrtd_call_answer(pjrtd_call *call, const ProtobufCMessage *reply) {
+  uint8_t *bulk;
+  if (call->peer && pjrtd_answer_begin(call->peer, &call->header, reply, 0, &bulk)) pjrtd_answer_end(call->peer);
+  pjrtd_call_detach(call);
+}
+
+void pjrtd_call_fail(pjrtd_call *call, pjrtd_status *status) {
+  if (call->peer)
+    pjrtd_answer_error(call->peer, &call->header, status);
+  else
+    pjrtd_status_destroy(status);
+  pjrtd_call_detach(call);
+}
+
+void pjrtd_call_receive(pjrtd_call *call, uint8_t *place, uint64_t bytes, void (*done)(pjrtd_call *call)) {
+  call->inbound = place;
+  call->inbound_remaining = bytes;
+  call->inbound_window = call->runtime->settings->upload_credit_bytes;
+  call->inbound_consumed = 0;
+  call->inbound_done = done;
+}
+
+void pjrtd_peer_abandon_call(pjrtd_call *call, pjrtd_status *why) {
+  pjrtd_call_fail(call, pjrtd_status_retain(why));
+  call->abandon(call, pjrtd_status_with_origin(why, call->header.call));
+}

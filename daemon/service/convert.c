@@ -1,0 +1,176 @@
+/* See convert.h. */
+#include "service/convert.h"
+
+#include <string.h>
+
+/* An error must fit a frame, with room for the rest of it. */
+#define ERROR_TEXT_MAX_BYTES (960u << 10)
+
+/* The length of the valid UTF-8 character at `text`, or 0. */
+static size_t character_bytes(const unsigned char *text) {
+  if (text[0] < 0x80) return 1;
+  size_t length = text[0] >= 0xf0 && text[0] < 0xf5 ? 4 : text[0] >= 0xe0 ? 3 : text[0] >= 0xc2 ? 2 : 0;
+  if (!length || text[0] >= 0xf5) return 0;
+  for (size_t i = 1; i < length; i++)
+    if ((text[i] & 0xc0) != 0x80) return 0;
+  if (text[0] == 0xe0 && text[1] < 0xa0) return 0;
+  if (text[0] == 0xed && text[1] > 0x9f) return 0;
+  if (text[0] == 0xf0 && text[1] < 0x90) return 0;
+  if (text[0] == 0xf4 && text[1] > 0x8f) return 0;
+  return length;
+}
+
+/* `text` itself where it is valid and short enough, else a mended copy in `*slot`. */
+static const char *valid_text(const char *text, char **slot) {
+  size_t length = 0, step;
+  while (text[length] && (step = character_bytes((const unsigned char *)text + length))) length += step;
+  if (!text[length] && length <= ERROR_TEXT_MAX_BYTES) return text;
+  pjrtd_free(*slot);
+  size_t size = strlen(text);
+  if (size > ERROR_TEXT_MAX_BYTES) size = ERROR_TEXT_MAX_BYTES;
+  char *copy = *slot = pjrtd_malloc(size + 4);
+  if (!copy) return "out of memory for the error's text";
+  size_t used = 0;
+  for (size_t at = 0; at < size && text[at]; at += step) {
+    step = character_bytes((const unsigned char *)text + at);
+    if (step) {
+      if (used + step > size) break;
+      memcpy(copy + used, text + at, step);
+      used += step;
+    } else {
+      copy[used++] = '?';
+      step = 1;
+    }
+  }
+  copy[used] = 0;
+  return copy;
+}
+
+void pjrtd_error_message_fill(pjrtd_error_message *out_message, const pjrtd_status *status) {
+  static char *mended;
+  pjrtd__v1__error__init(&out_message->message);
+  out_message->message.code = pjrtd_status_code(status);
+  out_message->message.message = (char *)valid_text(pjrtd_status_message(status), &mended);
+  out_message->message.hint = (char *)pjrtd_status_hint(status);
+  out_message->message.origin_call = pjrtd_status_origin(status);
+  out_message->message.retry_after_ns = pjrtd_status_retry_ns(status);
+  if (pjrtd_status_has_argument(status)) {
+    pjrtd__v1__argument_detail__init(&out_message->argument);
+    out_message->argument.index = pjrtd_status_argument_index(status);
+    out_message->argument.expected = (char *)pjrtd_status_argument_expected(status);
+    out_message->argument.actual = (char *)pjrtd_status_argument_actual(status);
+    out_message->message.argument = &out_message->argument;
+  }
+}
+
+void pjrtd_type_message_fill(Pjrtd__V1__TensorType *out_message, const pjrtd_tensor_type *type) {
+  pjrtd__v1__tensor_type__init(out_message);
+  out_message->dtype = (Pjrtd__V1__DType)type->dtype;
+  out_message->n_dims = type->rank;
+  out_message->dims = (int64_t *)type->dims;
+}
+
+void pjrtd_layout_message_fill(pjrtd_layout_message *out_message, const pjrtd_layout *layout) {
+  pjrtd__v1__layout__init(&out_message->message);
+  out_message->message.minor_to_major = (int64_t *)layout->minor_to_major;
+  out_message->message.n_minor_to_major = layout->rank;
+  const int64_t *dims = layout->tile_dims;
+  for (uint32_t i = 0; i < layout->num_tiles; i++) {
+    pjrtd__v1__tile__init(&out_message->tiles[i]);
+    out_message->tiles[i].dims = (int64_t *)dims;
+    out_message->tiles[i].n_dims = layout->tile_ranks[i];
+    dims += layout->tile_ranks[i];
+    out_message->tile_list[i] = &out_message->tiles[i];
+  }
+  out_message->message.tiles = out_message->tile_list;
+  out_message->message.n_tiles = layout->num_tiles;
+}
+
+pjrtd_tensor_type pjrtd_type_of_message(const Pjrtd__V1__TensorType *message) {
+  if (!message) return (pjrtd_tensor_type){0};
+  return (pjrtd_tensor_type){
+      .dtype = (pjrtd_dtype)message->dtype,
+      /* A rank beyond uint32 cannot come in a frame; one beyond the maximum is refused by name. */
+      .rank = (uint32_t)message->n_dims,
+      .dims = message->dims,
+  };
+}
+
+Pjrtd__V1__Attribute **pjrtd_attributes_make(const pjrtd_value *values, size_t count, bool *out_ok) {
+  typedef struct {
+    Pjrtd__V1__Attribute attribute;
+    Pjrtd__V1__IntegerList integers;
+  } part;
+  *out_ok = true;
+  if (!count) return NULL;
+  size_t parts_at = (count * sizeof(void *) + 15) & ~(size_t)15;
+  char *block = pjrtd_malloc(parts_at + count * sizeof(part));
+  *out_ok = block != NULL;
+  if (!block) return NULL;
+  Pjrtd__V1__Attribute **attributes = (Pjrtd__V1__Attribute **)block;
+  part *parts = (part *)(block + parts_at);
+  for (size_t i = 0; i < count; i++) {
+    Pjrtd__V1__Attribute *attribute = attributes[i] = &parts[i].attribute;
+    pjrtd__v1__attribute__init(attribute);
+    attribute->name = values[i].name;
+    switch (values[i].kind) {
+      case PJRTD_VALUE_TEXT:
+        attribute->value_case = PJRTD__V1__ATTRIBUTE__VALUE_TEXT;
+        attribute->text = values[i].text;
+        break;
+      case PJRTD_VALUE_INTEGER:
+        attribute->value_case = PJRTD__V1__ATTRIBUTE__VALUE_INTEGER;
+        attribute->integer = values[i].integer;
+        break;
+      case PJRTD_VALUE_REAL:
+        attribute->value_case = PJRTD__V1__ATTRIBUTE__VALUE_REAL;
+        attribute->real = values[i].real;
+        break;
+      case PJRTD_VALUE_BOOLEAN:
+        attribute->value_case = PJRTD__V1__ATTRIBUTE__VALUE_BOOLEAN;
+        attribute->boolean = values[i].integer != 0;
+        break;
+      case PJRTD_VALUE_INTEGERS:
+        attribute->value_case = PJRTD__V1__ATTRIBUTE__VALUE_INTEGERS;
+        pjrtd__v1__integer_list__init(&parts[i].integers);
+        parts[i].integers.values = values[i].integers;
+        parts[i].integers.n_values = values[i].num_integers;
+        attribute->integers = &parts[i].integers;
+        break;
+    }
+  }
+  return attributes;
+}
+
+pjrtd_value *pjrtd_values_of_attributes(Pjrtd__V1__Attribute *const *attributes, size_t count) {
+  pjrtd_value *values = pjrtd_calloc(count, sizeof *values);
+  if (!values) return NULL;
+  for (size_t i = 0; i < count; i++) {
+    const Pjrtd__V1__Attribute *attribute = attributes[i];
+    values[i].name = attribute->name;
+    switch (attribute->value_case) {
+      case PJRTD__V1__ATTRIBUTE__VALUE_INTEGER:
+        values[i].kind = PJRTD_VALUE_INTEGER;
+        values[i].integer = attribute->integer;
+        break;
+      case PJRTD__V1__ATTRIBUTE__VALUE_REAL:
+        values[i].kind = PJRTD_VALUE_REAL;
+        values[i].real = attribute->real;
+        break;
+      case PJRTD__V1__ATTRIBUTE__VALUE_BOOLEAN:
+        values[i].kind = PJRTD_VALUE_BOOLEAN;
+        values[i].integer = attribute->boolean;
+        break;
+      case PJRTD__V1__ATTRIBUTE__VALUE_INTEGERS:
+        values[i].kind = PJRTD_VALUE_INTEGERS;
+        values[i].integers = attribute->integers->values;
+        values[i].num_integers = attribute->integers->n_values;
+        break;
+      default:
+        values[i].kind = PJRTD_VALUE_TEXT;
+        values[i].text = attribute->value_case == PJRTD__V1__ATTRIBUTE__VALUE_TEXT ? attribute->text : "";
+        break;
+    }
+  }
+  return values;
+}

@@ -1,1 +1,0 @@
-typedef int pjrtd_service_empty;

@@ -1,0 +1,134 @@
+/* pjrtd_execute_check: the plugin compares byte sizes only, so everything is compared here. Loop thread. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "service/execute_work.h"
+
+static pjrtd_status *check_counts(const pjrtd_execute_work *work, const pjrtd_program_info *info) {
+  size_t devices = info->num_devices;
+  if (work->num_args != info->num_args * devices) {
+    char expected[48], actual[48];
+    snprintf(expected, sizeof expected, "%zu arguments", info->num_args * devices);
+    snprintf(actual, sizeof actual, "%zu arguments", work->num_args);
+    return pjrtd_status_with_argument(
+        PJRTD_INVALID("program '%s': supplied %zu arguments, expected %zu%s", info->name, work->num_args,
+                      info->num_args * devices, devices > 1 ? " (all devices' together)" : ""),
+        (uint32_t)(work->num_args < info->num_args * devices ? work->num_args : info->num_args * devices), expected,
+        actual);
+  }
+  if (work->num_outputs && work->num_outputs != info->num_outputs * devices)
+    return PJRTD_INVALID("program '%s': %zu output ids, it has %zu outputs%s", info->name, work->num_outputs,
+                         info->num_outputs * devices, devices > 1 ? " (all devices' together)" : "");
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < work->num_fetch; i++) {
+    if (work->fetch[i] >= info->num_outputs * devices)
+      return PJRTD_INVALID("program '%s': output %u is to be fetched, it has %zu", info->name, work->fetch[i],
+                           info->num_outputs * devices);
+    bytes += info->outputs[work->fetch[i] % info->num_outputs].host_bytes;
+    if (bytes > PJRTD_FRAME_MAX_INLINE_BYTES)
+      return pjrtd_status_with_hint(
+          PJRTD_INVALID("program '%s': the outputs to be fetched have over %u bytes, which one reply cannot carry",
+                        info->name, PJRTD_FRAME_MAX_INLINE_BYTES),
+          "give big outputs an id and download them");
+  }
+  return PJRTD_OK;
+}
+
+static pjrtd_status *mismatch(const pjrtd_program_info *info, size_t position, const char *expected,
+                              const char *actual) {
+  size_t index = position % info->num_args;
+  pjrtd_status *status =
+      info->num_devices > 1
+          ? PJRTD_INVALID("program '%s': argument %zu of device %d must be %s, not %s", info->name, index,
+                          info->devices[position / info->num_args]->id, expected, actual)
+          : PJRTD_INVALID("program '%s': argument %zu must be %s, not %s", info->name, index, expected, actual);
+  return pjrtd_status_with_argument(status, (uint32_t)index, expected, actual);
+}
+
+static pjrtd_status *type_mismatch(const pjrtd_program_info *info, size_t position, const pjrtd_tensor_type *actual) {
+  char wanted[PJRTD_TENSOR_TYPE_TEXT], got[PJRTD_TENSOR_TYPE_TEXT];
+  return mismatch(info, position,
+                  pjrtd_tensor_type_format(&info->args[position % info->num_args].type, wanted),
+                  pjrtd_tensor_type_format(actual, got));
+}
+
+static bool same_layout(const pjrtd_layout *a, const pjrtd_layout *b) {
+  if (a->rank != b->rank || a->num_tiles != b->num_tiles) return false;
+  if (a->rank && memcmp(a->minor_to_major, b->minor_to_major, a->rank * sizeof *a->minor_to_major)) return false;
+  size_t dims = 0;
+  for (uint32_t i = 0; i < a->num_tiles; i++) {
+    if (a->tile_ranks[i] != b->tile_ranks[i]) return false;
+    dims += a->tile_ranks[i];
+  }
+  return !dims || !memcmp(a->tile_dims, b->tile_dims, dims * sizeof *a->tile_dims);
+}
+
+/* A buffer that the host can read in place is dense. */
+static pjrtd_status *check_layout(const pjrtd_program_info *info, size_t position, pjrtd_buffer *buffer) {
+  const pjrtd_program_tensor *wanted = &info->args[position % info->num_args];
+  if (!wanted->has_layout || (wanted->dense && pjrtd_device_buffer_view(buffer->device_buffer))) return PJRTD_OK;
+  pjrtd_layout layout;
+  pjrtd_status *status = pjrtd_device_buffer_layout(buffer->device_buffer, &layout);
+  if (status) { /* the plugin does not say: it will check for itself */
+    pjrtd_status_destroy(status);
+    return PJRTD_OK;
+  }
+  if (same_layout(&layout, &wanted->layout)) return PJRTD_OK;
+  return mismatch(info, position, "in the program's device layout", "in another layout");
+}
+
+static pjrtd_status *named_twice(const pjrtd_execute_work *work, size_t donated) {
+  const pjrtd_program_info *info = work->program->info;
+  size_t other = 0;
+  while (other == donated || work->args[other] != work->args[donated]) other++;
+  return pjrtd_status_with_hint(
+      PJRTD_INVALID("program '%s': argument %zu is donated, but buffer %" PRIu64 " is argument %zu as well", info->name,
+                    donated % info->num_args, work->args[donated]->id, other % info->num_args),
+      "a donated buffer can be used once in a call: upload or compute another");
+}
+
+static pjrtd_status *check_donation(const pjrtd_execute_work *work, const pjrtd_program_info *info) {
+  static uint64_t checks;
+  checks++;
+  for (size_t i = 0; i < work->num_args; i++)
+    if (work->args[i] && !info->args[i % info->num_args].donated) work->args[i]->seen = checks;
+  for (size_t i = 0; i < work->num_args; i++) {
+    if (!work->args[i] || !info->args[i % info->num_args].donated) continue;
+    if (work->args[i]->seen == checks) return named_twice(work, i);
+    work->args[i]->seen = checks;
+  }
+  return PJRTD_OK;
+}
+
+pjrtd_status *pjrtd_execute_check(const pjrtd_execute_work *work) {
+  const pjrtd_program_info *info = work->program->info;
+  PJRTD_TRY(check_counts(work, info));
+  size_t next_inline = 0;
+  for (size_t i = 0; i < work->num_args; i++) {
+    const pjrtd_program_tensor *wanted = &info->args[i % info->num_args];
+    if (wanted->unsupported)
+      return PJRTD_INVALID("program '%s': argument %zu cannot be passed: %s", info->name, i % info->num_args,
+                           wanted->unsupported);
+    pjrtd_buffer *buffer = work->args[i];
+    if (!buffer) { /* inline arguments are in the order of their positions */
+      const pjrtd_tensor_type *type = &work->inline_args[next_inline++].type;
+      if (!pjrtd_tensor_type_equal(type, &wanted->type)) return type_mismatch(info, i, type);
+      continue;
+    }
+    PJRTD_TRY(pjrtd_buffer_check_usable(buffer));
+    const pjrtd_tensor_type *type = pjrtd_device_buffer_type(buffer->device_buffer);
+    if (!pjrtd_tensor_type_equal(type, &wanted->type)) return type_mismatch(info, i, type);
+    const pjrtd_device *device = pjrtd_device_buffer_device(buffer->device_buffer);
+    const pjrtd_device *home = info->devices[i / info->num_args];
+    if (device != home) {
+      char expected[32], actual[32];
+      snprintf(expected, sizeof expected, "on device %d", home->id);
+      snprintf(actual, sizeof actual, "on device %d", device->id);
+      return mismatch(info, i, expected, actual);
+    }
+    PJRTD_TRY(check_layout(info, i, buffer));
+  }
+  if (info->any_donated) PJRTD_TRY(check_donation(work, info));
+  return pjrtd_runtime_check_memory(work->program->runtime, work->program->output_bytes, "the program's output");
+}

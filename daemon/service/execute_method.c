@@ -1,0 +1,478 @@
+/* Execute.Execute. Loop thread, but for the jobs.
+ *
+ * A request is resolved when it arrives: outputs get their names (PENDING), arguments are looked up. If nothing has to
+ * be waited for and the program is known to be quick, it runs right here and the answer is written: no allocation of a
+ * call, no thread hop. Everything else becomes a call that holds what it names, and runs on the device's lane. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "service/execute_work.h"
+#include "service/staging.h"
+
+typedef struct {
+  pjrtd_call call; /* first */
+  pjrtd_execute_work work; /* its arrays lie behind; the program and the buffers are held and retained */
+  uint8_t *inline_data;    /* owned copy of the request's bulk */
+  pjrtd_job job;           /* the execution, then the fetch where it needs a lane */
+  pjrtd_message ended;     /* from the plugin's thread */
+  pjrtd_status *error;     /* by the job */
+  pjrtd_status *event_error;
+  pjrtd_staging copies;
+  uint64_t started_ns, execute_ns;
+  bool pending, job_back, event_back; /* pending: an event tells when the devices are done */
+  bool submitted, abandoned;
+} execute_call;
+
+/* ---- resolving ---- */
+
+/* Where the arrays of a work lie: on the stack for the usual small call. */
+typedef struct {
+  pjrtd_buffer *args[16], *outputs[16];
+  pjrtd_device_buffer *device_args[16], *device_outputs[16];
+  struct pjrtd_inline_argument inline_args[16];
+} small_arrays;
+
+/* Names the outputs; those named before a failure are in `work` and get poisoned by the caller. */
+static pjrtd_status *name_outputs(pjrtd_request *request, const Pjrtd__V1__ExecuteRequest *wanted,
+                                  pjrtd_execute_work *work) {
+  pjrtd_peer *peer = request->peer;
+  for (size_t i = 0; i < wanted->n_outputs; i++) {
+    work->outputs[i] = NULL;
+    work->num_outputs = i + 1;
+    if (!wanted->outputs[i]) continue;
+    PJRTD_TRY(pjrtd_session_check_new(peer->session, &peer->ids, PJRTD_ID_BUFFER, wanted->outputs[i]));
+    pjrtd_buffer *buffer;
+    PJRTD_TRY(pjrtd_buffer_create(peer->runtime, &buffer));
+    pjrtd_status *status = pjrtd_session_name_buffer(peer->session, &peer->ids, wanted->outputs[i], buffer);
+    if (status) {
+      pjrtd_resource_release(&buffer->resource);
+      return status;
+    }
+    work->outputs[i] = buffer; /* with this function's reference */
+  }
+  return PJRTD_OK;
+}
+
+static void release_outputs(pjrtd_execute_work *work) {
+  for (size_t i = 0; i < work->num_outputs; i++)
+    if (work->outputs[i]) pjrtd_resource_release(&work->outputs[i]->resource);
+}
+
+static void poison_outputs(pjrtd_execute_work *work, pjrtd_status *error) {
+  for (size_t i = 0; i < work->num_outputs; i++)
+    if (work->outputs[i]) pjrtd_resource_set_failed(&work->outputs[i]->resource, pjrtd_status_retain(error));
+}
+
+static pjrtd_status *resolve_inline(const pjrtd_request *request, const Pjrtd__V1__ExecuteRequest *wanted,
+                                    pjrtd_execute_work *work) {
+  uint64_t used = 0;
+  for (size_t i = 0; i < wanted->n_inline_args; i++) {
+    const Pjrtd__V1__InlineArgument *from = wanted->inline_args[i];
+    struct pjrtd_inline_argument *to = &work->inline_args[i];
+    uint64_t bytes;
+    if (from->position >= wanted->n_args || wanted->args[from->position] != 0)
+      return PJRTD_INVALID("inline argument %zu is for position %u, where no 0 stands among the arguments", i,
+                           from->position);
+    if (i && from->position <= work->inline_args[i - 1].position)
+      return PJRTD_INVALID("inline argument %zu is for position %u: positions must increase", i, from->position);
+    if (!from->type) return PJRTD_INVALID("inline argument %zu has no type", i);
+    to->position = from->position;
+    to->type = pjrtd_type_of_message(from->type);
+    pjrtd_status *status = pjrtd_tensor_type_check(&to->type, &bytes);
+    if (!status) status = pjrtd_client_check_dtype(request->peer->runtime->client, to->type.dtype);
+    if (status) return pjrtd_status_context(status, "inline argument %zu", i);
+    if (from->data_bytes != bytes)
+      return PJRTD_INVALID("inline argument %zu takes %" PRIu64 " bytes, data_bytes is %" PRIu64, i, bytes,
+                           from->data_bytes);
+    if (bytes > request->header->bulk_bytes - used)
+      return PJRTD_INVALID("the inline arguments have more bytes than the %u that came", request->header->bulk_bytes);
+    to->data = request->bulk + used;
+    used += bytes;
+    work->num_inline_args = i + 1;
+  }
+  if (used != request->header->bulk_bytes)
+    return PJRTD_INVALID("%u bulk bytes came, the inline arguments have %" PRIu64, request->header->bulk_bytes, used);
+  return PJRTD_OK;
+}
+
+static pjrtd_status *resolve_args(const pjrtd_request *request, const Pjrtd__V1__ExecuteRequest *wanted,
+                                  pjrtd_execute_work *work) {
+  pjrtd_session *session = request->peer->session;
+  work->program = pjrtd_session_find_program(session, wanted->program);
+  if (!work->program) return pjrtd_session_not_found(PJRTD_ID_PROGRAM, wanted->program);
+  PJRTD_TRY(resolve_inline(request, wanted, work));
+  size_t inline_count = 0;
+  for (size_t i = 0; i < wanted->n_args; i++) {
+    work->args[i] = NULL;
+    if (!wanted->args[i]) {
+      inline_count++;
+      continue;
+    }
+    work->args[i] = pjrtd_session_find_buffer(session, wanted->args[i]);
+    if (!work->args[i])
+      return pjrtd_status_context(pjrtd_session_not_found(PJRTD_ID_BUFFER, wanted->args[i]), "argument %zu", i);
+  }
+  work->num_args = wanted->n_args;
+  if (inline_count != work->num_inline_args)
+    return PJRTD_INVALID("%zu arguments are 0, but there are %zu inline arguments", inline_count,
+                         work->num_inline_args);
+  work->fetch = wanted->fetch;
+  work->num_fetch = wanted->n_fetch;
+  return PJRTD_OK;
+}
+
+/* ---- at once ---- */
+
+static bool can_run_now(const pjrtd_execute_work *work) {
+  if (!pjrtd_resource_readable_now(&work->program->resource) || !pjrtd_program_is_quick(work->program)) return false;
+  const pjrtd_program_info *info = work->program->info;
+  for (size_t i = 0; i < work->num_args; i++) {
+    const pjrtd_buffer *buffer = work->args[i];
+    if (!buffer) continue;
+    bool donated = info->any_donated && info->args[i % info->num_args].donated;
+    if (!(donated ? pjrtd_resource_writable_now(&buffer->resource) : pjrtd_resource_readable_now(&buffer->resource)))
+      return false;
+  }
+  return true;
+}
+
+static bool fetch_has_views(const pjrtd_execute_work *work) {
+  const pjrtd_program_info *info = work->program->info;
+  for (size_t i = 0; i < work->num_fetch; i++)
+    if (info->outputs[work->fetch[i] % info->num_outputs].host_bytes &&
+        !pjrtd_device_buffer_view(pjrtd_execute_output(work, work->fetch[i])))
+      return false;
+  return true;
+}
+
+static bool is_cpu(const pjrtd_runtime *runtime) { return pjrtd_client_get_info(runtime->client)->is_cpu; }
+
+/* Programs that the loop may run are straight-line, on one device, of a platform that runs them in the call. */
+static pjrtd_status *run_now(pjrtd_request *request, pjrtd_execute_work *work) {
+  pjrtd_runtime *runtime = request->peer->runtime;
+  PJRTD_TRY(pjrtd_execute_check(work));
+  PJRTD_TRY(pjrtd_execute_prepare(work));
+  pjrtd_execute_call call = {.args = work->device_args, .num_args = work->num_args};
+  bool pending;
+  uint64_t started_ns = pjrtd_clock_now_ns();
+  pjrtd_status *status = pjrtd_executable_execute(work->program->executable, &call, work->device_outputs, &pending);
+  uint64_t execute_ns = pjrtd_clock_now_ns() - started_ns;
+  work->program->measured_ns = execute_ns;
+  runtime->stats.executes_on_loop++;
+  if (status) {
+    work->num_device_outputs = 0;
+    status = pjrtd_status_with_origin(status, request->header->call);
+  }
+  pjrtd_execute_settle(work, status);
+  if (status) return status;
+  pjrtd_execute_answer(request->peer, request->header, work, NULL, execute_ns);
+  pjrtd_execute_discard(work);
+  return PJRTD_OK;
+}
+
+/* ---- on the lane ---- */
+
+static void execute_free(execute_call *execute) {
+  pjrtd_execute_discard(&execute->work);
+  release_outputs(&execute->work);
+  pjrtd_staging_deinit(&execute->copies, execute->call.runtime);
+  pjrtd_status_destroy(execute->error);
+  pjrtd_status_destroy(execute->event_error);
+  pjrtd_free(execute->inline_data);
+  pjrtd_call_end(&execute->call);
+}
+
+static void execute_fail(execute_call *execute, pjrtd_status *status) {
+  status = pjrtd_status_with_origin(status, execute->call.header.call);
+  poison_outputs(&execute->work, status);
+  pjrtd_call_fail(&execute->call, status);
+  execute_free(execute);
+}
+
+static void execute_abandon(pjrtd_call *call, pjrtd_status *why) {
+  execute_call *execute = (execute_call *)call;
+  /* What has not been made fails now: nobody has to wait for the plugin to find out. */
+  for (size_t i = 0; i < execute->work.num_outputs; i++) {
+    pjrtd_buffer *buffer = execute->work.outputs[i];
+    if (buffer && buffer->resource.state == PJRTD_RESOURCE_PENDING)
+      pjrtd_resource_set_failed(&buffer->resource, pjrtd_status_retain(why));
+  }
+  pjrtd_operation_give_back_failed(&call->operation);
+  pjrtd_status_destroy(why);
+  execute->abandoned = true;
+  if (execute->submitted && pjrtd_lane_withdraw(execute->job.lane, &execute->job)) {
+    pjrtd_runtime_job_ended(call->runtime);
+    execute->submitted = false;
+    pjrtd_execute_unprepare(&execute->work);
+  }
+  if (!execute->submitted) execute_free(execute);
+}
+
+static void on_event(void *user, pjrtd_status *error);
+
+static void execute_run(pjrtd_job *job) {
+  execute_call *execute = (execute_call *)((char *)job - offsetof(execute_call, job));
+  pjrtd_execute_call call = {.args = execute->work.device_args,
+                             .num_args = execute->work.num_args,
+                             .done = on_event,
+                             .user = execute};
+  execute->started_ns = pjrtd_clock_now_ns();
+  execute->error = pjrtd_executable_execute(execute->work.program->executable, &call, execute->work.device_outputs,
+                                            &execute->pending);
+  execute->execute_ns = pjrtd_clock_now_ns() - execute->started_ns;
+}
+
+static void fetch_run(pjrtd_job *job) {
+  execute_call *execute = (execute_call *)((char *)job - offsetof(execute_call, job));
+  const pjrtd_program_info *info = execute->work.program->info;
+  uint8_t *place = execute->copies.data;
+  for (size_t i = 0; i < execute->work.num_fetch && !execute->error; i++) {
+    uint32_t position = execute->work.fetch[i];
+    uint64_t bytes = info->outputs[position % info->num_outputs].host_bytes;
+    execute->error = pjrtd_device_buffer_read(pjrtd_execute_output(&execute->work, position), place, bytes);
+    place += bytes;
+  }
+}
+
+static void answer_and_free(execute_call *execute) {
+  pjrtd_call *call = &execute->call;
+  pjrtd_execute_answer(call->peer, &call->header, &execute->work, execute->copies.data, execute->execute_ns);
+  execute_free(execute);
+}
+
+static void fetch_done(pjrtd_job *job) {
+  execute_call *execute = (execute_call *)((char *)job - offsetof(execute_call, job));
+  pjrtd_runtime_job_ended(execute->call.runtime);
+  execute->submitted = false;
+  if (execute->error) {
+    pjrtd_call_fail(&execute->call, PJRTD_TAKE(execute->error));
+    execute_free(execute);
+  } else {
+    answer_and_free(execute);
+  }
+}
+
+/* The host cannot read device memory: a lane copies what is to be fetched. */
+static pjrtd_status *fetch(execute_call *execute) {
+  const pjrtd_program_info *info = execute->work.program->info;
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < execute->work.num_fetch; i++)
+    bytes += info->outputs[execute->work.fetch[i] % info->num_outputs].host_bytes;
+  PJRTD_TRY(pjrtd_staging_init(&execute->copies, execute->call.runtime, bytes, "the outputs to be fetched"));
+  execute->job = (pjrtd_job){.run = fetch_run, .done = fetch_done};
+  PJRTD_TRY(pjrtd_runtime_submit(execute->call.runtime,
+                                 execute->call.runtime->transfer_lanes[info->devices[0]->index], &execute->job));
+  execute->submitted = true;
+  return PJRTD_OK;
+}
+
+/* The job and, where there is one, the event are back. */
+static void execute_finish(execute_call *execute) {
+  pjrtd_execute_work *work = &execute->work;
+  execute->submitted = false;
+  if (execute->error) work->num_device_outputs = 0; /* nothing was made */
+  pjrtd_status *error = execute->error ? PJRTD_TAKE(execute->error) : PJRTD_TAKE(execute->event_error);
+  work->program->measured_ns = execute->execute_ns;
+  if (error) error = pjrtd_status_with_origin(error, execute->call.header.call);
+  if (execute->abandoned) {
+    /* The outputs were poisoned when it was: only the donated arguments are left to settle. */
+    size_t outputs = work->num_outputs;
+    work->num_outputs = 0;
+    pjrtd_execute_settle(work, error);
+    work->num_outputs = outputs;
+    pjrtd_status_destroy(error);
+    execute_free(execute);
+    return;
+  }
+  pjrtd_execute_settle(work, error);
+  if (error) {
+    pjrtd_call_fail(&execute->call, error);
+    execute_free(execute);
+    return;
+  }
+  if (execute->call.header.quiet || fetch_has_views(work)) {
+    answer_and_free(execute);
+    return;
+  }
+  pjrtd_status *status = fetch(execute);
+  if (!status) return;
+  pjrtd_call_fail(&execute->call, status);
+  execute_free(execute);
+}
+
+static void execute_done(pjrtd_job *job) {
+  execute_call *execute = (execute_call *)((char *)job - offsetof(execute_call, job));
+  pjrtd_runtime_job_ended(execute->call.runtime);
+  execute->job_back = true;
+  if (execute->error || !execute->pending || execute->event_back) execute_finish(execute);
+}
+
+static void deliver_event(pjrtd_message *message) {
+  execute_call *execute = (execute_call *)((char *)message - offsetof(execute_call, ended));
+  pjrtd_runtime_enter(execute->call.runtime);
+  execute->event_back = true;
+  execute->execute_ns = pjrtd_clock_now_ns() - execute->started_ns;
+  if (execute->job_back) execute_finish(execute);
+}
+
+/* A plugin's thread, or the lane's. */
+static void on_event(void *user, pjrtd_status *error) {
+  execute_call *execute = user;
+  execute->event_error = error;
+  execute->ended.deliver = deliver_event;
+  pjrtd_mailbox_post(execute->call.runtime->mailbox, &execute->ended);
+}
+
+static void execute_ready(pjrtd_operation *operation) {
+  execute_call *execute = (execute_call *)operation;
+  pjrtd_execute_work *work = &execute->work;
+  pjrtd_runtime *runtime = execute->call.runtime;
+  const pjrtd_resource *program = &work->program->resource;
+  pjrtd_status *status = program->state == PJRTD_RESOURCE_FAILED ? pjrtd_status_retain(program->error)
+                                                                   : pjrtd_execute_check(work);
+  if (!status) {
+    const pjrtd_program_info *info = work->program->info;
+    work->device_outputs = pjrtd_calloc(info->num_outputs * info->num_devices, sizeof *work->device_outputs);
+    status = work->device_outputs ? pjrtd_execute_prepare(work) : pjrtd_status_oom();
+  }
+  if (status) {
+    execute_fail(execute, status);
+    return;
+  }
+  execute->job = (pjrtd_job){.run = execute_run, .done = execute_done};
+  if (pjrtd_program_is_quick(work->program)) {
+    /* It had to wait for something, but need not change threads for that. */
+    runtime->stats.executes_on_loop++;
+    runtime->jobs_running++;
+    execute_run(&execute->job);
+    execute_done(&execute->job);
+    return;
+  }
+  runtime->stats.executes_on_lane++;
+  status = pjrtd_runtime_submit(runtime, runtime->device_lanes[work->program->info->devices[0]->index], &execute->job);
+  if (status) {
+    pjrtd_execute_unprepare(work);
+    execute_fail(execute, status);
+    return;
+  }
+  execute->submitted = true;
+}
+
+/* The strongest thing that the program may do to an argument; before it is compiled, nobody knows. */
+static pjrtd_hold_mode mode_of(const pjrtd_execute_work *work, size_t position) {
+  const pjrtd_program *program = work->program;
+  if (program->resource.state == PJRTD_RESOURCE_PENDING) return PJRTD_HOLD_WRITE;
+  if (program->resource.state != PJRTD_RESOURCE_READY || !program->info->any_donated || !program->info->num_args)
+    return PJRTD_HOLD_READ;
+  return program->info->args[position % program->info->num_args].donated ? PJRTD_HOLD_WRITE : PJRTD_HOLD_READ;
+}
+
+/* Copies what must outlive the request, in one block behind the call. */
+static pjrtd_status *wait_for_it(pjrtd_request *request, pjrtd_execute_work *now) {
+  size_t dims = 0;
+  for (size_t i = 0; i < now->num_inline_args; i++) dims += now->inline_args[i].type.rank;
+  size_t call_bytes = (sizeof(execute_call) + 15) & ~(size_t)15;
+  size_t bytes = call_bytes + now->num_args * (sizeof *now->args + sizeof *now->device_args) +
+                 now->num_outputs * sizeof *now->outputs + now->num_inline_args * sizeof *now->inline_args +
+                 dims * sizeof(int64_t) + now->num_fetch * sizeof *now->fetch;
+  execute_call *execute;
+  uint32_t holds = (uint32_t)(1 + now->num_args + now->num_outputs);
+  PJRTD_TRY(pjrtd_call_create(request, bytes, holds, execute_ready, execute_abandon, &execute));
+  if (request->header->bulk_bytes) {
+    execute->inline_data = pjrtd_memdup(request->bulk, request->header->bulk_bytes);
+    if (!execute->inline_data) {
+      pjrtd_call_end(&execute->call);
+      return pjrtd_status_oom();
+    }
+  }
+  pjrtd_execute_work *work = &execute->work;
+  *work = *now;
+  char *block = (char *)execute + call_bytes;
+#define MOVE(field, count)                                              \
+  do {                                                                  \
+    size_t size_ = (count) * sizeof *work->field;                       \
+    if (size_) memcpy(block, now->field, size_);                        \
+    work->field = (void *)block;                                        \
+    block += size_;                                                     \
+  } while (0)
+  MOVE(args, now->num_args);
+  work->device_args = (pjrtd_device_buffer **)block;
+  block += now->num_args * sizeof *work->device_args;
+  MOVE(outputs, now->num_outputs);
+  MOVE(inline_args, now->num_inline_args);
+  for (size_t i = 0; i < work->num_inline_args; i++) {
+    struct pjrtd_inline_argument *argument = &work->inline_args[i];
+    argument->data = execute->inline_data + (argument->data - request->bulk);
+    if (!argument->type.rank) continue;
+    memcpy(block, argument->type.dims, argument->type.rank * sizeof(int64_t));
+    argument->type.dims = (int64_t *)block;
+    block += argument->type.rank * sizeof(int64_t);
+  }
+  MOVE(fetch, now->num_fetch);
+#undef MOVE
+  work->device_outputs = NULL;
+  work->num_device_outputs = 0;
+
+  pjrtd_operation *operation = &execute->call.operation;
+  pjrtd_operation_hold(operation, &work->program->resource, PJRTD_HOLD_READ);
+  for (size_t i = 0; i < work->num_args; i++)
+    if (work->args[i]) pjrtd_operation_hold(operation, &work->args[i]->resource, mode_of(work, i));
+  for (size_t i = 0; i < work->num_outputs; i++)
+    if (work->outputs[i]) pjrtd_operation_hold(operation, &work->outputs[i]->resource, PJRTD_HOLD_WRITE);
+  pjrtd_operation_start(operation);
+  return PJRTD_OK;
+}
+
+/* Room for the work's arrays beyond the stack's. */
+static pjrtd_status *make_room(pjrtd_execute_work *work, const Pjrtd__V1__ExecuteRequest *wanted, void **out_block) {
+  size_t args = wanted->n_args, outputs = wanted->n_outputs, inline_args = wanted->n_inline_args;
+  if (args > PJRTD_MAX_EXECUTE_IDS || outputs > PJRTD_MAX_EXECUTE_IDS || wanted->n_fetch > PJRTD_MAX_EXECUTE_IDS ||
+      inline_args > args)
+    return PJRTD_INVALID("%zu arguments, %zu of them inline, %zu outputs, %zu fetched: at most %d each are allowed",
+                         args, inline_args, outputs, wanted->n_fetch, PJRTD_MAX_EXECUTE_IDS);
+  char *block = *out_block = pjrtd_malloc((args * 2 + outputs) * sizeof(void *) + inline_args * sizeof *work->inline_args);
+  if (!block) return pjrtd_status_oom();
+  work->args = (void *)block;
+  work->device_args = (void *)(work->args + args);
+  work->outputs = (void *)(work->device_args + args);
+  work->inline_args = (void *)(work->outputs + outputs);
+  return PJRTD_OK;
+}
+
+pjrtd_status *pjrtd_handle_execute(pjrtd_request *request) {
+  const Pjrtd__V1__ExecuteRequest *wanted = request->message;
+  small_arrays small;
+  pjrtd_execute_work work;
+  memset(&work, 0, sizeof work);
+  work.args = small.args;
+  work.outputs = small.outputs;
+  work.device_args = small.device_args;
+  work.device_outputs = small.device_outputs;
+  work.inline_args = small.inline_args;
+  PJRTD_AUTO_FREE void *block = NULL;
+  if (wanted->n_args > 16 || wanted->n_outputs > 16 || wanted->n_inline_args > 16)
+    PJRTD_TRY(make_room(&work, wanted, &block));
+  /* Arguments first: an execution cannot use its own output. The outputs get their names whatever comes, to be poisoned
+   * if need be. */
+  pjrtd_status *status = resolve_args(request, wanted, &work);
+  pjrtd_status *naming = name_outputs(request, wanted, &work);
+  if (status)
+    pjrtd_status_destroy(naming);
+  else
+    status = naming;
+  bool now = !status && is_cpu(request->peer->runtime) && can_run_now(&work) &&
+             work.program->info->num_outputs <= 16;
+  if (now) {
+    status = run_now(request, &work);
+  } else if (!status) {
+    status = wait_for_it(request, &work);
+    if (!status) return PJRTD_OK; /* the call has the outputs' references */
+  }
+  if (status) {
+    status = pjrtd_status_with_origin(status, request->header->call);
+    poison_outputs(&work, status);
+  }
+  release_outputs(&work);
+  return status;
+}

@@ -1,1 +1,0 @@
-typedef int pjrtd_state_empty;

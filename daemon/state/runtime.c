@@ -1,0 +1,251 @@
+/* See runtime.h. */
+#include "state/runtime.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+
+#define LANE_STACK_BYTES (8u << 20)
+/* With no more cores than this, polling would take the core that a running program needs. */
+#define FEW_CORES 2
+/* A buffer's end takes well under a microsecond. */
+#define FREES_A_TURN 256
+
+static const char probe_text[] =
+    "module @pjrtd_probe { func.func public @main(%a: tensor<2xf32>) -> tensor<2xf32> {\n"
+    "  %0 = stablehlo.add %a, %a : tensor<2xf32>\n  return %0 : tensor<2xf32> } }\n";
+
+/* Ready means that a program compiles, runs and gives the right answer on this plugin. */
+static pjrtd_status *probe(pjrtd_runtime *runtime) {
+  const pjrtd_client_info *info = pjrtd_client_get_info(runtime->client);
+  const pjrtd_device *device = NULL;
+  for (size_t i = 0; i < info->num_devices && !device; i++)
+    if (info->devices[i].addressable) device = &info->devices[i];
+  if (!device) return PJRTD_INTERNAL("the plugin has no device that this process can use");
+
+  pjrtd_compile_options options = {.num_replicas = 1, .num_partitions = 1};
+  PJRTD_AUTO(pjrtd_executable) executable = NULL;
+  PJRTD_TRY(pjrtd_executable_compile(runtime->client, probe_text, sizeof probe_text - 1, &options, &executable),
+            "compiling the probe program");
+  const float in[2] = {1.5f, -2};
+  float out[2] = {0};
+  const pjrtd_tensor_type type = {.dtype = PJRTD_DTYPE_F32, .rank = 1, .dims = (const int64_t[]){2}};
+  PJRTD_AUTO(pjrtd_device_buffer) argument = NULL;
+  PJRTD_AUTO(pjrtd_device_buffer) result = NULL;
+  const pjrtd_program_info *program = pjrtd_executable_get_info(executable);
+  if (program->num_devices) device = program->devices[0];
+  PJRTD_TRY(pjrtd_device_buffer_from_host(runtime->client, in, &type, device, NULL, &argument),
+            "uploading for the probe program");
+  pjrtd_execute_call call = {.args = &argument, .num_args = 1};
+  bool pending;
+  PJRTD_TRY(pjrtd_executable_execute(executable, &call, &result, &pending), "running the probe program");
+  PJRTD_TRY(pjrtd_device_buffer_await(result), "waiting for the probe program");
+  PJRTD_TRY(pjrtd_device_buffer_read(result, out, sizeof out), "downloading from the probe program");
+  if (out[0] != 3 || out[1] != -4)
+    return PJRTD_INTERNAL("the probe program gave %g, %g, not 3, -4", (double)out[0], (double)out[1]);
+  return PJRTD_OK;
+}
+
+static void after_drain(void *user) {
+  pjrtd_runtime *runtime = user;
+  pjrtd_runtime_settle(runtime);
+  if (runtime->flush) runtime->flush(runtime->flush_user);
+}
+
+static void free_some(pjrtd_runtime *runtime, size_t most) {
+  while (runtime->doomed && most--) {
+    pjrtd_job *job = runtime->doomed;
+    runtime->doomed = job->next;
+    job->run(job);
+    job->done(job);
+  }
+  if (!runtime->doomed) uv_idle_stop(&runtime->free_idle);
+}
+
+static void on_free_idle(uv_idle_t *idle) {
+  pjrtd_runtime_enter(idle->data);
+  free_some(idle->data, FREES_A_TURN);
+}
+
+void pjrtd_runtime_free_later(pjrtd_runtime *runtime, pjrtd_job *job) {
+  job->next = NULL;
+  if (runtime->doomed)
+    runtime->last_doomed->next = job;
+  else
+    runtime->doomed = job;
+  runtime->last_doomed = job;
+  if (!uv_is_active((uv_handle_t *)&runtime->free_idle)) uv_idle_start(&runtime->free_idle, on_free_idle);
+}
+
+static pjrtd_status *create_lanes(pjrtd_runtime *runtime) {
+  runtime->num_devices = pjrtd_client_get_info(runtime->client)->num_addressable_devices;
+  runtime->device_lanes = pjrtd_calloc(runtime->num_devices, sizeof *runtime->device_lanes);
+  runtime->transfer_lanes = pjrtd_calloc(runtime->num_devices, sizeof *runtime->transfer_lanes);
+  if (!runtime->device_lanes || !runtime->transfer_lanes) return pjrtd_status_oom();
+  for (size_t i = 0; i < runtime->num_devices; i++) {
+    char name[40];
+    snprintf(name, sizeof name, "device-%zu", i);
+    PJRTD_TRY(pjrtd_lane_create(name, runtime->mailbox, LANE_STACK_BYTES, &runtime->device_lanes[i]));
+    snprintf(name, sizeof name, "transfer-%zu", i);
+    PJRTD_TRY(pjrtd_lane_create(name, runtime->mailbox, LANE_STACK_BYTES, &runtime->transfer_lanes[i]));
+  }
+  PJRTD_TRY(pjrtd_lane_create("reaper", runtime->mailbox, LANE_STACK_BYTES, &runtime->reaper));
+  return pjrtd_lane_create("compile", runtime->mailbox, (size_t)runtime->settings->compile_stack_mib << 20,
+                           &runtime->compile_lane);
+}
+
+static pjrtd_status *create_client(pjrtd_runtime *runtime) {
+  const pjrtd_text_list *texts = &runtime->settings->option;
+  pjrtd_value *options = pjrtd_calloc(texts->count, sizeof *options);
+  if (!options) return pjrtd_status_oom();
+  pjrtd_status *status = PJRTD_OK;
+  size_t count = 0;
+  while (count < texts->count && !status) {
+    status = pjrtd_value_parse(texts->items[count], &options[count]);
+    if (status)
+      status = pjrtd_status_context(status, "create option '%s'", texts->items[count]);
+    else
+      count++;
+  }
+  if (!status) status = pjrtd_client_create(runtime->plugin, options, count, &runtime->client);
+  while (count) pjrtd_value_deinit(&options[--count]);
+  pjrtd_free(options);
+  return status;
+}
+
+pjrtd_status *pjrtd_runtime_create(uv_loop_t *loop, const pjrtd_settings *settings, pjrtd_plugin *plugin,
+                                   pjrtd_runtime **out_runtime) {
+  *out_runtime = NULL;
+  pjrtd_runtime *runtime = pjrtd_calloc(1, sizeof *runtime);
+  if (!runtime) {
+    pjrtd_plugin_destroy(plugin);
+    return pjrtd_status_oom();
+  }
+  runtime->loop = loop;
+  runtime->settings = settings;
+  runtime->plugin = plugin;
+  runtime->started_ns = pjrtd_clock_now_ns();
+  runtime->memory_limit_bytes = settings->max_buffer_bytes;
+  runtime->few_cores = sysconf(_SC_NPROCESSORS_ONLN) <= FEW_CORES;
+  if (getrandom(&runtime->epoch, sizeof runtime->epoch, 0) != sizeof runtime->epoch || !runtime->epoch)
+    runtime->epoch = runtime->started_ns;
+  uv_idle_init(loop, &runtime->free_idle);
+  runtime->free_idle.data = runtime;
+  uv_timer_init(loop, &runtime->stall_timer);
+  runtime->stall_timer.data = runtime;
+  pjrtd_status *status = pjrtd_deadlines_init(&runtime->deadlines, loop);
+  if (!status) status = pjrtd_mailbox_create(loop, after_drain, runtime, &runtime->mailbox);
+  if (!status) status = create_client(runtime);
+  if (!status) status = create_lanes(runtime);
+  if (!status) status = probe(runtime);
+  if (status) {
+    pjrtd_runtime_close(runtime);
+    uv_run(loop, UV_RUN_DEFAULT);
+    pjrtd_runtime_destroy(runtime);
+    return status;
+  }
+  *out_runtime = runtime;
+  return PJRTD_OK;
+}
+
+void pjrtd_runtime_close(pjrtd_runtime *runtime) {
+  for (size_t i = 0; i < runtime->num_devices; i++) {
+    if (runtime->device_lanes) pjrtd_lane_destroy(runtime->device_lanes[i]);
+    if (runtime->transfer_lanes) pjrtd_lane_destroy(runtime->transfer_lanes[i]);
+  }
+  pjrtd_lane_destroy(runtime->compile_lane);
+  pjrtd_mailbox *mailbox = runtime->mailbox;
+  /* What the lanes ended may free more; the reaper goes last. */
+  if (mailbox) pjrtd_mailbox_drain(mailbox);
+  free_some(runtime, SIZE_MAX);
+  pjrtd_lane_destroy(runtime->reaper);
+  runtime->reaper = NULL;
+  runtime->mailbox = NULL;
+  pjrtd_mailbox_close(mailbox);
+  pjrtd_deadlines_close(&runtime->deadlines);
+  uv_close((uv_handle_t *)&runtime->stall_timer, NULL);
+  uv_close((uv_handle_t *)&runtime->free_idle, NULL);
+}
+
+void pjrtd_runtime_destroy(pjrtd_runtime *runtime) {
+  if (runtime->schedstat > 0) close(runtime->schedstat);
+  pjrtd_free(runtime->device_lanes);
+  pjrtd_free(runtime->transfer_lanes);
+  pjrtd_client_destroy(runtime->client);
+  pjrtd_plugin_destroy(runtime->plugin);
+  pjrtd_free(runtime);
+}
+
+/* Each lane in turn; stops at the first for which `visit` says so. */
+static bool any_lane(const pjrtd_runtime *runtime, bool (*visit)(pjrtd_lane *lane, const void *user),
+                     const void *user) {
+  bool found = false;
+  for (size_t i = 0; i < runtime->num_devices; i++) {
+    found |= visit(runtime->device_lanes[i], user);
+    found |= visit(runtime->transfer_lanes[i], user);
+  }
+  found |= visit(runtime->compile_lane, user);
+  return found | (runtime->reaper && visit(runtime->reaper, user));
+}
+
+static bool is_stuck(pjrtd_lane *lane, const void *user) {
+  pjrtd_lane_stats stats = pjrtd_lane_get_stats(lane);
+  return stats.stuck > 0;
+}
+
+bool pjrtd_runtime_is_stuck(const pjrtd_runtime *runtime) { return any_lane(runtime, is_stuck, NULL); }
+
+static bool check_stall(pjrtd_lane *lane, const void *user) {
+  const pjrtd_runtime *runtime = user;
+  if (!pjrtd_lane_check_stall(lane, pjrtd_clock_now_ns(), runtime->settings->lane_stall_ms)) return false;
+  pjrtd_log(PJRTD_LOG_WARNING, "a plugin call runs long; a fresh thread takes its lane over",
+            PJRTD_LOG_TEXT("lane", pjrtd_lane_name(lane)), PJRTD_LOG_UINT("limit_ms", runtime->settings->lane_stall_ms),
+            PJRTD_LOG_UINT("stuck", pjrtd_lane_get_stats(lane).stuck));
+  return true;
+}
+
+static void on_stall_timer(uv_timer_t *timer) {
+  pjrtd_runtime *runtime = timer->data;
+  any_lane(runtime, check_stall, runtime);
+}
+
+pjrtd_status *pjrtd_runtime_submit(pjrtd_runtime *runtime, pjrtd_lane *lane, pjrtd_job *job) {
+  if (!lane) return pjrtd_status_make(PJRTD_CODE_UNAVAILABLE, "the daemon is stopping");
+  if (lane != runtime->compile_lane && lane != runtime->reaper) {
+    uint32_t stuck = pjrtd_lane_get_stats(lane).stuck;
+    if (stuck >= runtime->settings->max_stuck)
+      return pjrtd_status_with_hint(
+          pjrtd_status_make(PJRTD_CODE_RESOURCE_EXHAUSTED,
+                            "%u calls of lane %s are stuck in the plugin, the most that are allowed", stuck,
+                            pjrtd_lane_name(lane)),
+          "programs that do not end cannot be stopped: restart pjrtd, or raise max_stuck");
+  }
+  PJRTD_TRY(pjrtd_lane_submit(lane, job));
+  runtime->jobs_running++;
+  if (!uv_is_active((uv_handle_t *)&runtime->stall_timer)) {
+    uint64_t period_ms = runtime->settings->lane_stall_ms / 4;
+    uv_timer_start(&runtime->stall_timer, on_stall_timer, period_ms, period_ms ? period_ms : 1);
+  }
+  return PJRTD_OK;
+}
+
+void pjrtd_runtime_job_ended(pjrtd_runtime *runtime) {
+  pjrtd_runtime_enter(runtime);
+  if (--runtime->jobs_running == 0) uv_timer_stop(&runtime->stall_timer);
+}
+
+void pjrtd_runtime_settle(pjrtd_runtime *runtime) { pjrtd_ready_list_run(&runtime->ready); }
+
+pjrtd_status *pjrtd_runtime_check_memory(const pjrtd_runtime *runtime, uint64_t more_bytes, const char *what) {
+  uint64_t used = runtime->stats.buffer_bytes + runtime->stats.staging_bytes;
+  if (more_bytes <= runtime->memory_limit_bytes && used <= runtime->memory_limit_bytes - more_bytes) return PJRTD_OK;
+  return pjrtd_status_with_hint(
+      pjrtd_status_make(PJRTD_CODE_RESOURCE_EXHAUSTED,
+                        "%s needs %" PRIu64 " bytes; buffers and transfers hold %" PRIu64 " of %" PRIu64, what,
+                        more_bytes, used, runtime->memory_limit_bytes),
+      "delete buffers, or raise max_buffer_bytes");
+}

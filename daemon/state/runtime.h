@@ -1,0 +1,84 @@
+/* The plugin's client, its lanes, and everything that sessions share. Loop thread only. */
+#pragma once
+
+#include <uv.h>
+
+#include "base/log.h"
+#include "base/mailbox.h"
+#include "base/settings.h"
+#include "plugin/plugin.h"
+#include "state/deadlines.h"
+#include "state/lane.h"
+#include "state/resource.h"
+#include "state/stats.h"
+
+typedef struct pjrtd_session pjrtd_session;
+
+typedef struct pjrtd_runtime {
+  uv_loop_t *loop;                /* borrowed */
+  const pjrtd_settings *settings; /* borrowed */
+  pjrtd_plugin *plugin;           /* owned */
+  pjrtd_client *client;           /* owned */
+  pjrtd_mailbox *mailbox;         /* owned */
+  pjrtd_lane **device_lanes;      /* owned; executions, by device index */
+  pjrtd_lane **transfer_lanes;    /* owned; bulk copies, by device index, so that they do not wait for programs */
+  size_t num_devices;             /* addressable */
+  pjrtd_lane *compile_lane;       /* owned; a large stack */
+  pjrtd_lane *reaper;             /* owned; frees what takes long to free */
+  pjrtd_ready_list ready;
+  pjrtd_deadlines deadlines;
+  pjrtd_session *sessions; /* a list */
+  uint64_t next_session;
+  uint64_t epoch; /* another value after each start */
+  uint64_t started_ns;
+  uint64_t memory_limit_bytes; /* of buffers and staging together */
+  uint64_t jobs_running;       /* submitted to lanes and not back */
+  pjrtd_job *doomed, *last_doomed;
+  uv_idle_t free_idle; /* active while anything is doomed */
+  bool draining;
+  bool few_cores;
+  uint64_t turn_began_ns; /* 0 between turns */
+  uint64_t turn_delay_ns; /* how long the thread had waited for a core by then; 0: not measured */
+  int schedstat;          /* descriptor; -1: none */
+  uv_timer_t stall_timer;
+  pjrtd_stats stats;
+  /* Called after mailbox deliveries and deadlines, when answers may wait to be written. */
+  void (*flush)(void *user);
+  void *flush_user;
+} pjrtd_runtime;
+
+/* Takes `plugin`; creates the client from the settings' options and runs a probe program on it: only then is the daemon
+ * ready. Before the loop runs: it blocks. */
+PJRTD_MUST_USE pjrtd_status *pjrtd_runtime_create(uv_loop_t *loop, const pjrtd_settings *settings,
+                                                  pjrtd_plugin *plugin, pjrtd_runtime **out_runtime);
+/* Ends the lanes (waits for what they run, unless stuck), closes handles. Then run the loop until nothing is left, and
+ * call destroy. */
+void pjrtd_runtime_close(pjrtd_runtime *runtime);
+void pjrtd_runtime_destroy(pjrtd_runtime *runtime);
+
+/* True while a thread of some lane is stuck in the plugin: then the process can only be ended with _exit. */
+bool pjrtd_runtime_is_stuck(const pjrtd_runtime *runtime);
+
+/* Submits, and watches for a stall. RESOURCE_EXHAUSTED beyond max_stuck. `job->done` must call
+ * pjrtd_runtime_job_ended first. */
+PJRTD_MUST_USE pjrtd_status *pjrtd_runtime_submit(pjrtd_runtime *runtime, pjrtd_lane *lane, pjrtd_job *job);
+void pjrtd_runtime_job_ended(pjrtd_runtime *runtime);
+void pjrtd_runtime_begin_turn(pjrtd_runtime *runtime);
+/* What runs on the loop begins with this, so that a turn can be timed: libuv has no hook between its poll and the
+ * callbacks. */
+static inline void pjrtd_runtime_enter(pjrtd_runtime *runtime) {
+  if (!runtime->turn_began_ns) pjrtd_runtime_begin_turn(runtime);
+}
+/* Runs the job, and its `done`, on the loop, but later and a few a turn: freeing a session of a million buffers must not
+ * stall everybody, and an answer need not wait for what it made superfluous. */
+void pjrtd_runtime_free_later(pjrtd_runtime *runtime, pjrtd_job *job);
+
+/* Ends the turn: counts it, and a stall where it took over 5 ms. */
+void pjrtd_runtime_end_turn(pjrtd_runtime *runtime);
+
+/* Runs the operations that have become ready. To be called at the end of each event that could make one ready. */
+void pjrtd_runtime_settle(pjrtd_runtime *runtime);
+
+/* RESOURCE_EXHAUSTED where `more_bytes` of buffers and staging would go over the limit. */
+PJRTD_MUST_USE pjrtd_status *pjrtd_runtime_check_memory(const pjrtd_runtime *runtime, uint64_t more_bytes,
+                                                        const char *what);

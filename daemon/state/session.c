@@ -1,0 +1,130 @@
+/* See session.h. */
+#include "state/session.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+#include <sys/random.h>
+
+static const char *const kind_names[PJRTD_ID_KINDS] = {"buffer", "program"};
+
+static pjrtd_status *make_token(char token[PJRTD_TOKEN_CHARS + 1]) {
+  static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+  uint8_t random[PJRTD_TOKEN_CHARS];
+  if (getrandom(random, sizeof random, 0) != sizeof random)
+    return pjrtd_status_from_errno(errno, "making a session token");
+  for (size_t i = 0; i < sizeof random; i++) token[i] = letters[random[i] & 63];
+  token[PJRTD_TOKEN_CHARS] = 0;
+  return PJRTD_OK;
+}
+
+pjrtd_status *pjrtd_session_create(pjrtd_runtime *runtime, const pjrtd_identity *identity,
+                                   pjrtd_session **out_session) {
+  *out_session = NULL;
+  pjrtd_session *session = pjrtd_calloc(1, sizeof *session);
+  if (!session) return pjrtd_status_oom();
+  pjrtd_status *status = make_token(session->token);
+  if (status) {
+    pjrtd_free(session);
+    return status;
+  }
+  session->runtime = runtime;
+  session->id = ++runtime->next_session;
+  session->identity = *identity;
+  session->next = runtime->sessions;
+  session->link = &runtime->sessions;
+  if (session->next) session->next->link = &session->next;
+  runtime->sessions = session;
+  runtime->stats.sessions++;
+  *out_session = session;
+  return PJRTD_OK;
+}
+
+static void drop(pjrtd_id_kind kind, void *value) {
+  if (kind == PJRTD_ID_BUFFER) {
+    pjrtd_buffer *buffer = value;
+    if (buffer->session) buffer->session->buffer_bytes -= buffer->bytes;
+    buffer->session = NULL;
+    pjrtd_resource_release(&buffer->resource);
+  } else {
+    pjrtd_program *program = value;
+    program->session = NULL;
+    pjrtd_resource_release(&program->resource);
+  }
+}
+
+void pjrtd_session_close(pjrtd_session *session, uint64_t *out_buffers, uint64_t *out_programs) {
+  if (out_buffers) *out_buffers = session->resources[PJRTD_ID_BUFFER].count;
+  if (out_programs) *out_programs = session->resources[PJRTD_ID_PROGRAM].count;
+  for (int kind = 0; kind < PJRTD_ID_KINDS; kind++) {
+    pjrtd_id_map *map = &session->resources[kind];
+    for (uint64_t i = 0; i < map->capacity; i++)
+      if (map->slots[i].id) drop((pjrtd_id_kind)kind, map->slots[i].value);
+    pjrtd_id_map_deinit(map);
+  }
+  *session->link = session->next;
+  if (session->next) session->next->link = session->link;
+  session->runtime->stats.sessions--;
+  explicit_bzero(session->token, sizeof session->token);
+  pjrtd_free(session);
+}
+
+pjrtd_status *pjrtd_session_check_new(const pjrtd_session *session, const pjrtd_id_space *space, pjrtd_id_kind kind,
+                                      uint64_t id) {
+  const char *name = kind_names[kind];
+  if (id == 0) return PJRTD_INVALID("a %s id must not be 0", name);
+  if (id >> 48 != space->prefix)
+    return PJRTD_INVALID("%s id %" PRIu64 " has the prefix %u in its top 16 bits, this connection's is %u", name, id,
+                         (unsigned)(id >> 48), space->prefix);
+  if (id <= space->highest[kind])
+    return pjrtd_status_with_hint(
+        PJRTD_INVALID("%s id %" PRIu64 " is not above %" PRIu64 ", the highest so far", name, id, space->highest[kind]),
+        "number %ss 1, 2, 3, ...; an id is never used again", name);
+  uint64_t most = kind == PJRTD_ID_BUFFER ? session->runtime->settings->max_session_buffers
+                                          : session->runtime->settings->max_session_programs;
+  if (session->resources[kind].count >= most)
+    return pjrtd_status_with_hint(
+        pjrtd_status_make(PJRTD_CODE_RESOURCE_EXHAUSTED, "the session has %" PRIu64 " %ss, the most it may have",
+                          session->resources[kind].count, name),
+        "delete some, or raise max_session_%ss", name);
+  return PJRTD_OK;
+}
+
+static pjrtd_status *insert(pjrtd_session *session, pjrtd_id_space *space, pjrtd_id_kind kind, uint64_t id,
+                            void *value) {
+  PJRTD_TRY(pjrtd_id_map_insert(&session->resources[kind], id, value));
+  space->highest[kind] = id;
+  return PJRTD_OK;
+}
+
+pjrtd_status *pjrtd_session_name_buffer(pjrtd_session *session, pjrtd_id_space *space, uint64_t id,
+                                        pjrtd_buffer *buffer) {
+  PJRTD_TRY(insert(session, space, PJRTD_ID_BUFFER, id, buffer));
+  pjrtd_resource_retain(&buffer->resource);
+  buffer->id = id;
+  buffer->session = session;
+  session->buffer_bytes += buffer->bytes;
+  return PJRTD_OK;
+}
+
+pjrtd_status *pjrtd_session_name_program(pjrtd_session *session, pjrtd_id_space *space, uint64_t id,
+                                         pjrtd_program *program) {
+  PJRTD_TRY(insert(session, space, PJRTD_ID_PROGRAM, id, program));
+  pjrtd_resource_retain(&program->resource);
+  program->id = id;
+  program->session = session;
+  return PJRTD_OK;
+}
+
+pjrtd_status *pjrtd_session_not_found(pjrtd_id_kind kind, uint64_t id) {
+  return pjrtd_status_with_hint(
+      pjrtd_status_make(PJRTD_CODE_NOT_FOUND, "this session has no %s %" PRIu64, kind_names[kind], id),
+      "it was deleted, or never made");
+}
+
+pjrtd_status *pjrtd_session_forget(pjrtd_session *session, pjrtd_id_kind kind, uint64_t id) {
+  void *value = pjrtd_id_map_remove(&session->resources[kind], id);
+  if (!value) return pjrtd_session_not_found(kind, id);
+  drop(kind, value);
+  return PJRTD_OK;
+}

@@ -1,1 +1,0 @@
-typedef int pjrtd_transport_empty;

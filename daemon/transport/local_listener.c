@@ -1,0 +1,218 @@
+/* Listening on the local socket: binding with care, accepting, and running out of descriptors. Loop thread.
+ *
+ * A socket file that nobody answers behind is stale and replaced; a live one, or a file of another kind, is refused and
+ * left alone. The folder is locked meanwhile, so that two daemons that start together do not both find it stale. */
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "transport/local_server.h"
+
+/* How long to leave the listener alone when there is no descriptor for another client. */
+#define RETRY_MS 100
+
+struct local_listener {
+  local_listener *next;
+  local_server *server;
+  char *path; /* owned */
+  int descriptor;
+  dev_t device; /* of the socket file that was made */
+  ino_t inode;
+  uv_poll_t poll;
+  uv_timer_t retry;
+  int open_handles;
+};
+
+static pjrtd_status *make_address(const char *path, struct sockaddr_un *out_address) {
+  memset(out_address, 0, sizeof *out_address);
+  out_address->sun_family = AF_UNIX;
+  size_t length = strlen(path);
+  if (!length) return PJRTD_INVALID("the socket's path is empty");
+  if (length >= sizeof out_address->sun_path)
+    return pjrtd_status_with_hint(
+        PJRTD_INVALID("the socket's path '%s' has %zu bytes, the kernel takes %zu", path, length,
+                      sizeof out_address->sun_path - 1),
+        "choose a shorter path");
+  memcpy(out_address->sun_path, path, length + 1);
+  return PJRTD_OK;
+}
+
+/* The folder of the socket, made where only it is missing; locked. -1 in `*out_lock` where it cannot be locked. */
+static pjrtd_status *lock_folder(const char *path, int *out_lock) {
+  *out_lock = -1;
+  PJRTD_AUTO_FREE char *copy = pjrtd_strdup(path);
+  if (!copy) return pjrtd_status_oom();
+  const char *folder = dirname(copy);
+  if (mkdir(folder, 0755) != 0 && errno != EEXIST)
+    return pjrtd_status_from_errno(errno, "making the folder %s of the socket", folder);
+  int lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (lock < 0) return PJRTD_OK; /* a folder that cannot be read may still be written to */
+  while (flock(lock, LOCK_EX) != 0 && errno == EINTR) continue;
+  *out_lock = lock;
+  return PJRTD_OK;
+}
+
+static pjrtd_status *remove_stale(const char *path, const struct sockaddr_un *address) {
+  struct stat found;
+  if (lstat(path, &found) != 0)
+    return errno == ENOENT ? PJRTD_OK : pjrtd_status_from_errno(errno, "looking at %s", path);
+  if (!S_ISSOCK(found.st_mode))
+    return pjrtd_status_with_hint(
+        pjrtd_status_make(PJRTD_CODE_ALREADY_EXISTS, "%s exists and is not a socket; it is left alone", path),
+        "remove it, or listen elsewhere");
+  int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (probe < 0) return pjrtd_status_from_errno(errno, "making a socket");
+  int connected = connect(probe, (const struct sockaddr *)address, sizeof *address);
+  int error = connected == 0 ? 0 : errno;
+  struct ucred owner = {0};
+  socklen_t size = sizeof owner;
+  if (!error) getsockopt(probe, SOL_SOCKET, SO_PEERCRED, &owner, &size);
+  close(probe);
+  if (error == ECONNREFUSED) {
+    if (unlink(path) != 0) return pjrtd_status_from_errno(errno, "removing the stale socket %s", path);
+    pjrtd_log(PJRTD_LOG_INFO, "replaced a stale socket", PJRTD_LOG_TEXT("path", path));
+    return PJRTD_OK;
+  }
+  if (error == EACCES || error == EPERM)
+    return pjrtd_status_make(PJRTD_CODE_PERMISSION_DENIED,
+                             "%s is a socket of somebody else; it is left alone", path);
+  return pjrtd_status_with_hint(
+      pjrtd_status_make(PJRTD_CODE_ALREADY_EXISTS, "another process (pid %d) serves %s already", (int)owner.pid, path),
+      "stop it, or listen elsewhere");
+}
+
+static pjrtd_status *bind_and_listen(local_listener *listener, const struct sockaddr_un *address) {
+  listener->descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (listener->descriptor < 0) return pjrtd_status_from_errno(errno, "making a socket");
+  mode_t before = umask(0777 & ~(mode_t)listener->server->settings->socket_mode);
+  int bound = bind(listener->descriptor, (const struct sockaddr *)address, sizeof *address);
+  int error = errno;
+  umask(before);
+  if (bound != 0) return pjrtd_status_from_errno(error, "binding %s", listener->path);
+  struct stat made;
+  if (stat(listener->path, &made) == 0) {
+    listener->device = made.st_dev;
+    listener->inode = made.st_ino;
+  }
+  if (listen(listener->descriptor, SOMAXCONN) != 0)
+    return pjrtd_status_from_errno(errno, "listening on %s", listener->path);
+  return PJRTD_OK;
+}
+
+static void on_acceptable(uv_poll_t *poll, int status, int events);
+
+static void on_retry(uv_timer_t *retry) {
+  local_listener *listener = retry->data;
+  uv_poll_start(&listener->poll, UV_READABLE, on_acceptable);
+}
+
+/* Says why on a connection that is not to be, as far as one write goes. */
+static void refuse(local_server *server, int descriptor, const pjrtd_identity *identity) {
+  pjrtd_log(PJRTD_LOG_WARNING, "too many connections; one was refused", PJRTD_LOG_INT("pid", identity->pid),
+            PJRTD_LOG_UINT("max_connections", server->settings->max_connections));
+  pjrtd_status *status = local_connection_create(server, descriptor, identity);
+  if (status) {
+    pjrtd_status_destroy(status);
+    return;
+  }
+  pjrtd_peer_fail(&server->connections->peer, 0, 0,
+                  pjrtd_status_with_retry(
+                      pjrtd_status_with_hint(pjrtd_status_make(PJRTD_CODE_RESOURCE_EXHAUSTED,
+                                                               "pjrtd has %llu connections, the most it may have",
+                                                               (unsigned long long)server->settings->max_connections),
+                                             "close idle clients, or raise max_connections"),
+                      UINT64_C(1000000000)));
+}
+
+static void on_acceptable(uv_poll_t *poll, int status, int events) {
+  local_listener *listener = poll->data;
+  local_server *server = listener->server;
+  pjrtd_runtime_enter(server->runtime);
+  for (int count = 0; count < 64; count++) {
+    int descriptor = accept4(listener->descriptor, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (descriptor < 0) {
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+        pjrtd_log(PJRTD_LOG_WARNING, "no descriptor for another client", PJRTD_LOG_TEXT("reason", strerror(errno)),
+                  PJRTD_LOG_UINT("connections", server->runtime->stats.connections));
+        uv_poll_stop(&listener->poll);
+        uv_timer_start(&listener->retry, on_retry, RETRY_MS, 0);
+      }
+      return;
+    }
+    pjrtd_identity identity;
+    pjrtd_status *failure = pjrtd_identity_of_socket(descriptor, &identity);
+    if (failure) {
+      close(descriptor);
+    } else if (server->runtime->stats.connections >= server->settings->max_connections) {
+      refuse(server, descriptor, &identity);
+    } else {
+      failure = local_connection_create(server, descriptor, &identity);
+    }
+    if (failure) pjrtd_log_status(PJRTD_LOG_WARNING, "a connection could not be accepted", failure);
+    pjrtd_status_destroy(failure);
+  }
+}
+
+static void listener_free(local_listener *listener) {
+  if (listener->descriptor >= 0) close(listener->descriptor);
+  pjrtd_free(listener->path);
+  pjrtd_free(listener);
+}
+
+pjrtd_status *local_server_listen(local_server *server, const char *path) {
+  struct sockaddr_un address;
+  PJRTD_TRY(make_address(path, &address));
+  local_listener *listener = pjrtd_calloc(1, sizeof *listener);
+  if (!listener) return pjrtd_status_oom();
+  listener->server = server;
+  listener->descriptor = -1;
+  listener->path = pjrtd_strdup(path);
+  int lock = -1;
+  pjrtd_status *status = listener->path ? lock_folder(path, &lock) : pjrtd_status_oom();
+  if (!status) status = remove_stale(path, &address);
+  if (!status) status = bind_and_listen(listener, &address);
+  if (lock >= 0) close(lock);
+  if (!status) {
+    int error = uv_poll_init(server->runtime->loop, &listener->poll, listener->descriptor);
+    if (error) status = pjrtd_status_from_errno(-error, "watching %s", path);
+  }
+  if (status) {
+    if (listener->inode) unlink(path);
+    listener_free(listener);
+    return status;
+  }
+  uv_timer_init(server->runtime->loop, &listener->retry);
+  listener->poll.data = listener->retry.data = listener;
+  listener->open_handles = 2;
+  uv_poll_start(&listener->poll, UV_READABLE, on_acceptable);
+  listener->next = server->listeners;
+  server->listeners = listener;
+  return PJRTD_OK;
+}
+
+static void on_listener_closed(uv_handle_t *handle) {
+  local_listener *listener = handle->data;
+  if (--listener->open_handles == 0) listener_free(listener);
+}
+
+void local_server_stop_listening(local_server *server) {
+  while (server->listeners) {
+    local_listener *listener = server->listeners;
+    server->listeners = listener->next;
+    struct stat found;
+    /* Only the file that was made here: another daemon may have replaced it. */
+    if (lstat(listener->path, &found) == 0 && found.st_dev == listener->device && found.st_ino == listener->inode)
+      unlink(listener->path);
+    uv_poll_stop(&listener->poll);
+    uv_close((uv_handle_t *)&listener->poll, on_listener_closed);
+    uv_close((uv_handle_t *)&listener->retry, on_listener_closed);
+  }
+}

@@ -1,0 +1,152 @@
+/* See local_server.h: polling, the end of a turn, and clients that are stuck. */
+#include "transport/local_server.h"
+
+#include "base/clock.h"
+
+#define WATCH_PERIOD_MS 1000
+/* Attempts on the hot connections before the others get a look. */
+#define SPIN_ROUNDS 4
+
+void local_server_mark_dirty(local_server *server, local_connection *connection) {
+  if (connection->dirty || connection->closed) return;
+  connection->dirty = true;
+  connection->next_dirty = server->dirty;
+  server->dirty = connection;
+}
+
+void local_server_flush(void *user) {
+  local_server *server = user;
+  while (server->dirty) {
+    local_connection *connection = server->dirty;
+    server->dirty = connection->next_dirty;
+    connection->dirty = false;
+    local_connection_flush(connection);
+  }
+}
+
+void local_server_forget(local_server *server, local_connection *connection) {
+  size_t kept = 0;
+  for (size_t i = 0; i < LOCAL_HOT; i++)
+    if (server->hot[i] && server->hot[i] != connection) server->hot[kept++] = server->hot[i];
+  while (kept < LOCAL_HOT) server->hot[kept++] = NULL;
+  if (!connection->dirty) return;
+  for (local_connection **at = &server->dirty; *at; at = &(*at)->next_dirty) {
+    if (*at != connection) continue;
+    *at = connection->next_dirty;
+    break;
+  }
+  connection->dirty = false;
+}
+
+/* ---- polling ---- */
+
+static bool may_poll(const local_server *server) {
+  /* A running program needs the core more. */
+  return !(server->runtime->few_cores && server->runtime->jobs_running);
+}
+
+static void on_spin(uv_idle_t *spin) {
+  local_server *server = spin->data;
+  uint64_t now_ns = pjrtd_clock_now_ns();
+  if (now_ns >= server->polling_until_ns || !may_poll(server)) {
+    uv_idle_stop(spin);
+    return;
+  }
+  for (int round = 0; round < SPIN_ROUNDS; round++) {
+    bool any = false;
+    for (size_t i = 0; i < LOCAL_HOT && server->hot[i]; i++) {
+      local_connection *connection = server->hot[i];
+      if (!local_connection_read(connection)) continue;
+      any = true;
+      pjrtd_runtime_settle(server->runtime);
+      if (server->hot[i] == connection && connection->dirty) local_connection_flush(connection);
+    }
+    if (any) break;
+  }
+}
+
+void local_server_was_active(local_server *server, local_connection *connection) {
+  uint64_t poll_us = server->settings->busy_poll_us;
+  if (!poll_us) return;
+  server->polling_until_ns = pjrtd_clock_now_ns() + poll_us * 1000;
+  if (!uv_is_active((uv_handle_t *)&server->spin)) uv_idle_start(&server->spin, on_spin);
+  if (server->hot[0] == connection) return;
+  /* To the front; the one that was longest quiet falls out. */
+  size_t at = 1;
+  while (at < LOCAL_HOT - 1 && server->hot[at] && server->hot[at] != connection) at++;
+  for (; at; at--) server->hot[at] = server->hot[at - 1];
+  server->hot[0] = connection;
+}
+
+/* Before the loop may sleep: the turn's answers go out. */
+static void on_prepare(uv_prepare_t *prepare) {
+  local_server *server = prepare->data;
+  pjrtd_runtime_settle(server->runtime);
+  local_server_flush(server);
+  pjrtd_runtime_end_turn(server->runtime);
+}
+
+/* ---- clients that are stuck ---- */
+
+static void cut_off(local_connection *connection, const char *why) {
+  pjrtd_log(PJRTD_LOG_WARNING, "cutting a client off", PJRTD_LOG_TEXT("reason", why),
+            PJRTD_LOG_INT("pid", connection->peer.identity.pid),
+            PJRTD_LOG_TEXT("client", connection->peer.client_name));
+  connection->peer.runtime->stats.clients_cut_off++;
+  local_connection_close(connection);
+}
+
+static void on_watch(uv_timer_t *watch) {
+  local_server *server = watch->data;
+  uint64_t now_ns = pjrtd_clock_now_ns();
+  local_connection *next;
+  for (local_connection *at = server->connections; at; at = next) {
+    next = at->next;
+    if (!at->peer.greeted && now_ns - at->accepted_ns > server->settings->handshake_seconds * UINT64_C(1000000000))
+      cut_off(at, "no hello within handshake_seconds");
+    else if (local_connection_is_writing(at) && at->last_progress_ns &&
+             now_ns - at->last_progress_ns > server->settings->client_stall_seconds * UINT64_C(1000000000))
+      cut_off(at, "it read nothing for client_stall_seconds");
+  }
+}
+
+/* ---- life ---- */
+
+pjrtd_status *local_server_create(pjrtd_runtime *runtime, local_server **out_server) {
+  *out_server = NULL;
+  local_server *server = pjrtd_calloc(1, sizeof *server);
+  if (!server) return pjrtd_status_oom();
+  server->input = pjrtd_malloc(LOCAL_READ_BYTES);
+  if (!server->input) {
+    pjrtd_free(server);
+    return pjrtd_status_oom();
+  }
+  server->runtime = runtime;
+  server->settings = runtime->settings;
+  uv_prepare_init(runtime->loop, &server->prepare);
+  uv_idle_init(runtime->loop, &server->spin);
+  uv_timer_init(runtime->loop, &server->watch);
+  server->prepare.data = server->spin.data = server->watch.data = server;
+  uv_prepare_start(&server->prepare, on_prepare);
+  uv_timer_start(&server->watch, on_watch, WATCH_PERIOD_MS, WATCH_PERIOD_MS);
+  runtime->flush = local_server_flush;
+  runtime->flush_user = server;
+  *out_server = server;
+  return PJRTD_OK;
+}
+
+void local_server_close(local_server *server) {
+  server->closing = true;
+  local_server_stop_listening(server);
+  while (server->connections) local_connection_close(server->connections);
+  uv_close((uv_handle_t *)&server->prepare, NULL);
+  uv_close((uv_handle_t *)&server->spin, NULL);
+  uv_close((uv_handle_t *)&server->watch, NULL);
+}
+
+void local_server_destroy(local_server *server) {
+  if (!server) return;
+  server->runtime->flush = NULL;
+  pjrtd_free(server->input);
+  pjrtd_free(server);
+}
