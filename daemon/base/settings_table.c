@@ -11,6 +11,8 @@
 #define TIB ((uint64_t)1 << 40)
 
 static pjrtd_status *check_listen(const char *text) {
+  /* Whether there is a transport for an address is not decided here. */
+  if (strncmp(text, "grpc://", 7) == 0 || strncmp(text, "grpcs://", 8) == 0) return PJRTD_OK;
   if (strncmp(text, "unix:", 5) != 0 || !text[5])
     return pjrtd_status_with_hint(PJRTD_INVALID("\"%s\" is not an address", text), "addresses are unix:PATH");
   size_t most = sizeof((struct sockaddr_un *)NULL)->sun_path - 1;

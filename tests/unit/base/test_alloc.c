@@ -32,10 +32,6 @@ Test(alloc, clears_and_copies) {
   pjrtd_free(bytes);
 }
 
-Test(alloc, refuses_a_product_that_overflows) {
-  cr_assert_null(pjrtd_calloc(SIZE_MAX / 2, 4));
-}
-
 Test(alloc, fails_once_after_so_many_successes) {
   for (int64_t successes = 0; successes < 4; successes++) {
     pjrtd_alloc_fail_after(successes);
