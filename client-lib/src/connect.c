@@ -52,8 +52,7 @@ static pjrtc_failure *decode_hello(pjrtc_future *call, const uint8_t *payload, s
     client->upload_window_bytes = reply->upload_credit_bytes;
     client->next_buffer = client->next_program = ((uint64_t)reply->id_prefix << ID_PREFIX_SHIFT) + 1;
   }
-  pjrtc_reply_arena_destroy(arena);
-  return good ? NULL : pjrtc_op_malformed("Hello");
+  return pjrtc_op_decoded(arena, good, "Hello");
 }
 
 static pjrtc_failure *say_hello(pjrtc_client *client, const char *client_name, uint64_t timeout_ns) {

@@ -50,10 +50,12 @@ pjrtc_failure *pjrtc_error_reply_read(const uint8_t *payload, size_t payload_byt
   if (!arena) return pjrtc_failure_oom();
   Pjrtd__V1__Error *message = pjrtd__v1__error__unpack(pjrtc_reply_arena_allocator(arena), payload_bytes, payload);
   pjrtc_failure *failure = message ? pjrtc_error_reply_convert(message, call)
-                                   : pjrtc_failure_create(&(pjrtc_failure_parts){
-                                         .code = PJRTC_INTERNAL,
-                                         .call = call,
-                                         .message = "the call failed, and the server's error cannot be decoded"});
+                           : pjrtc_reply_arena_failed(arena)
+                               ? pjrtc_failure_oom()
+                               : pjrtc_failure_create(&(pjrtc_failure_parts){
+                                     .code = PJRTC_INTERNAL,
+                                     .call = call,
+                                     .message = "the call failed, and the server's error cannot be decoded"});
   pjrtc_reply_arena_destroy(arena);
   return failure;
 }

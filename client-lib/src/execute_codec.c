@@ -8,6 +8,7 @@
 #include "reply_value.h"
 #include "tensor_size.h"
 #include "varint.h"
+#include "wire_type.h"
 
 enum {
   REQUEST_PROGRAM = 1,
@@ -161,45 +162,18 @@ uint8_t *pjrtc_execute_request_write_data(const pjrtc_execute_request *request, 
 typedef struct {
   uint32_t position;
   uint64_t data_bytes;
-  pjrtc_dtype dtype;
-  uint32_t rank;
-  int64_t dims[PJRTC_MAX_RANK];
+  pjrtc_wire_type type;
 } fetched;
 
 static pjrtc_failure *malformed(const char *what) {
   return pjrtc_failure_make(PJRTC_INTERNAL, NULL, "the server's reply to an execute is malformed: %s", what);
 }
 
-static void add_dim(pjrtc_reader *reader, fetched *item, uint64_t dim) {
-  if (item->rank >= PJRTC_MAX_RANK)
-    pjrtc_reader_fail(reader);
-  else
-    item->dims[item->rank++] = (int64_t)dim;
-}
-
-static void read_type(pjrtc_reader *reader, fetched *item) {
-  uint32_t field;
-  unsigned wire_type;
-  while (pjrtc_field_next(reader, &field, &wire_type)) {
-    if (field == TYPE_DTYPE && wire_type == PJRTC_WIRE_VARINT) {
-      item->dtype = (pjrtc_dtype)pjrtc_varint_get(reader);
-    } else if (field == TYPE_DIMS && wire_type == PJRTC_WIRE_BYTES) {
-      pjrtc_reader dims = pjrtc_bytes_get(reader);
-      while (dims.cursor < dims.end) add_dim(&dims, item, pjrtc_varint_get(&dims));
-      if (dims.failed) pjrtc_reader_fail(reader);
-    } else if (field == TYPE_DIMS && wire_type == PJRTC_WIRE_VARINT) {
-      add_dim(reader, item, pjrtc_varint_get(reader));
-    } else {
-      pjrtc_field_skip(reader, wire_type);
-    }
-  }
-}
-
 static void read_fetched(pjrtc_reader *reader, fetched *item) {
   item->position = 0;
   item->data_bytes = 0;
-  item->dtype = PJRTC_DTYPE_INVALID;
-  item->rank = 0;
+  item->type.dtype = PJRTC_DTYPE_INVALID;
+  item->type.rank = 0;
   uint32_t field;
   unsigned wire_type;
   while (pjrtc_field_next(reader, &field, &wire_type)) {
@@ -209,7 +183,7 @@ static void read_fetched(pjrtc_reader *reader, fetched *item) {
       item->data_bytes = pjrtc_varint_get(reader);
     } else if (field == FETCHED_TYPE && wire_type == PJRTC_WIRE_BYTES) {
       pjrtc_reader type = pjrtc_bytes_get(reader);
-      read_type(&type, item);
+      pjrtc_wire_type_read(&type, &item->type);
       if (type.failed) pjrtc_reader_fail(reader);
     } else {
       pjrtc_field_skip(reader, wire_type);
@@ -226,12 +200,13 @@ static pjrtc_failure *place_fetched(const fetched *item, pjrtc_reader *bulk, pjr
   if (index == num_fetch) return malformed("it has an output that was not asked for");
   if (fetch[index].reserved) return malformed("it has an output twice");
   uint64_t size_bytes;
-  if (!pjrtc_tensor_size(item->dtype, item->rank, item->dims, &size_bytes) || size_bytes != item->data_bytes)
+  if (!pjrtc_tensor_size(item->type.dtype, item->type.rank, item->type.dims, &size_bytes) ||
+      size_bytes != item->data_bytes)
     return malformed("an output's size does not fit its type");
   if (size_bytes > (uint64_t)(bulk->end - bulk->cursor)) return malformed("there is too little data");
   pjrtc_value_memory owner = fetch[index].data ? PJRTC_VALUE_CALLERS : PJRTC_VALUE_ALLOCATED;
-  pjrtc_failure *failure =
-      pjrtc_reply_value_set(&fetch[index], item->dtype, item->rank, item->dims, size_bytes, "output", item->position);
+  pjrtc_failure *failure = pjrtc_reply_value_set(&fetch[index], item->type.dtype, item->type.rank, item->type.dims,
+                                                 size_bytes, "output", item->position);
   fetch[index].reserved = owner;
   if (!failure && size_bytes) memcpy(fetch[index].data, bulk->cursor, size_bytes);
   bulk->cursor += size_bytes;

@@ -108,6 +108,11 @@ static void on_reply(pjrtc_client *client, const pjrtd_frame_header *header, con
     }
     return;
   }
+  if (failure && header->method == PJRTC_METHOD_buffer_download && !call->sink.announced) {
+    /* Nobody knows what data follows. */
+    pjrtc_client_lose(client, failure);
+    return;
+  }
   pjrtc_call_complete(client, call, failure);
 }
 

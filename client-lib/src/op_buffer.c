@@ -8,9 +8,9 @@
 
 /* ---- Stat ---- */
 
-static pjrtc_failure *fill(pjrtc_buffer_info *out, const Pjrtd__V1__StatReply *reply) {
+static bool fill(pjrtc_buffer_info *out, const Pjrtd__V1__StatReply *reply) {
   const Pjrtd__V1__TensorType *type = reply->type;
-  if (!type || type->n_dims > PJRTC_MAX_RANK) return pjrtc_op_malformed("Stat");
+  if (!type || type->n_dims > PJRTC_MAX_RANK) return false;
   pjrtc_buffer_info info = {
       .struct_size = out->struct_size,
       .dtype = (pjrtc_dtype)type->dtype,
@@ -24,7 +24,7 @@ static pjrtc_failure *fill(pjrtc_buffer_info *out, const Pjrtd__V1__StatReply *r
   if (type->n_dims) memcpy(info.dims, type->dims, type->n_dims * sizeof *type->dims);
   strncpy(info.memory_kind, reply->memory_kind, sizeof info.memory_kind - 1);
   memcpy(out, &info, out->struct_size < sizeof info ? out->struct_size : sizeof info);
-  return NULL;
+  return true;
 }
 
 static pjrtc_failure *decode_stat(pjrtc_future *call, const uint8_t *payload, size_t payload_bytes, const uint8_t *bulk,
@@ -34,9 +34,7 @@ static pjrtc_failure *decode_stat(pjrtc_future *call, const uint8_t *payload, si
   if (!arena) return pjrtc_failure_oom();
   Pjrtd__V1__StatReply *reply =
       pjrtd__v1__stat_reply__unpack(pjrtc_reply_arena_allocator(arena), payload_bytes, payload);
-  pjrtc_failure *failure = reply ? fill(call->to.buffer_info, reply) : pjrtc_op_malformed("Stat");
-  pjrtc_reply_arena_destroy(arena);
-  return failure;
+  return pjrtc_op_decoded(arena, reply && fill(call->to.buffer_info, reply), "Stat");
 }
 
 static pjrtc_failure *check_stat(const pjrtc_buffer_info *out_info) {

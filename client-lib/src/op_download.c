@@ -5,9 +5,9 @@
 #include "method_ids.h"
 #include "operation.h"
 #include "pjrtd/v1/buffer.pb-c.h"
-#include "reply_arena.h"
 #include "reply_value.h"
 #include "tensor_size.h"
+#include "wire_type.h"
 
 void pjrtc_call_drop_download(pjrtc_future *call) {
   if (call->to.download.value) pjrtc_reply_value_free(call->to.download.value);
@@ -15,13 +15,43 @@ void pjrtc_call_drop_download(pjrtc_future *call) {
   call->sink.data = NULL;
 }
 
+typedef struct {
+  pjrtc_wire_type type;
+  uint64_t data_bytes;
+} download_reply;
+
+enum { REPLY_TYPE = 1, REPLY_DATA_BYTES = 2 };
+
+/* By hand, so that it needs no memory: the data that follows must find its place even where there is none left. */
+static bool read_reply(const uint8_t *payload, size_t payload_bytes, download_reply *out_reply) {
+  pjrtc_reader reader = pjrtc_reader_make(payload, payload_bytes);
+  uint32_t field;
+  unsigned wire_type;
+  out_reply->type.dtype = PJRTC_DTYPE_INVALID;
+  out_reply->type.rank = 0;
+  out_reply->data_bytes = 0;
+  while (pjrtc_field_next(&reader, &field, &wire_type)) {
+    if (field == REPLY_TYPE && wire_type == PJRTC_WIRE_BYTES) {
+      pjrtc_reader type = pjrtc_bytes_get(&reader);
+      pjrtc_wire_type_read(&type, &out_reply->type);
+      if (type.failed) pjrtc_reader_fail(&reader);
+    } else if (field == REPLY_DATA_BYTES && wire_type == PJRTC_WIRE_VARINT) {
+      out_reply->data_bytes = pjrtc_varint_get(&reader);
+    } else {
+      pjrtc_field_skip(&reader, wire_type);
+    }
+  }
+  return !reader.failed;
+}
+
 /* The reply says type and size; the data is its bulk, or follows in ITEMs. */
-static pjrtc_failure *announce(pjrtc_future *call, const Pjrtd__V1__DownloadReply *reply, const uint8_t *bulk,
-                               size_t bulk_bytes) {
-  const Pjrtd__V1__TensorType *type = reply->type;
+static pjrtc_failure *decode(pjrtc_future *call, const uint8_t *payload, size_t payload_bytes, const uint8_t *bulk,
+                             size_t bulk_bytes) {
+  download_reply reply;
   uint64_t size_bytes;
-  if (!type || !pjrtc_tensor_size((pjrtc_dtype)type->dtype, (uint32_t)type->n_dims, type->dims, &size_bytes) ||
-      type->n_dims > PJRTC_MAX_RANK || size_bytes != reply->data_bytes ||
+  if (!read_reply(payload, payload_bytes, &reply) ||
+      !pjrtc_tensor_size(reply.type.dtype, reply.type.rank, reply.type.dims, &size_bytes) ||
+      size_bytes != reply.data_bytes ||
       (bulk_bytes ? bulk_bytes != size_bytes : size_bytes && size_bytes <= call->client->hello.max_inline_bytes))
     return pjrtc_op_malformed("Download");
   call->sink.announced = true;
@@ -30,8 +60,8 @@ static pjrtc_failure *announce(pjrtc_future *call, const Pjrtd__V1__DownloadRepl
   pjrtc_failure *failure = NULL;
   if (value) {
     bool allocates = !value->data;
-    failure = pjrtc_reply_value_set(value, (pjrtc_dtype)type->dtype, (uint32_t)type->n_dims, type->dims, size_bytes,
-                                    "buffer", call->to.download.buffer);
+    failure = pjrtc_reply_value_set(value, reply.type.dtype, reply.type.rank, reply.type.dims, size_bytes, "buffer",
+                                    call->to.download.buffer);
     call->sink.allocated = allocates && value->data;
     if (!failure) call->sink.data = value->data;
   }
@@ -39,17 +69,6 @@ static pjrtc_failure *announce(pjrtc_future *call, const Pjrtd__V1__DownloadRepl
     if (call->sink.data) memcpy(call->sink.data, bulk, bulk_bytes);
     call->sink.received_bytes = bulk_bytes;
   }
-  return failure;
-}
-
-static pjrtc_failure *decode(pjrtc_future *call, const uint8_t *payload, size_t payload_bytes, const uint8_t *bulk,
-                             size_t bulk_bytes) {
-  pjrtc_reply_arena *arena = pjrtc_reply_arena_create();
-  if (!arena) return pjrtc_failure_oom();
-  Pjrtd__V1__DownloadReply *reply =
-      pjrtd__v1__download_reply__unpack(pjrtc_reply_arena_allocator(arena), payload_bytes, payload);
-  pjrtc_failure *failure = reply ? announce(call, reply, bulk, bulk_bytes) : pjrtc_op_malformed("Download");
-  pjrtc_reply_arena_destroy(arena);
   return failure;
 }
 

@@ -62,8 +62,7 @@ static pjrtc_failure *decode_assignment(pjrtc_future *call, const uint8_t *paylo
   bool good = reply && reply->n_devices == call->to.assignment.num_devices;
   if (good && reply->n_devices)
     memcpy(call->to.assignment.devices, reply->devices, reply->n_devices * sizeof *reply->devices);
-  pjrtc_reply_arena_destroy(arena);
-  return good ? NULL : pjrtc_op_malformed("DefaultAssignment");
+  return pjrtc_op_decoded(arena, good, "DefaultAssignment");
 }
 
 pjrtc_code pjrtc_default_assignment(pjrtc_client *client, uint32_t num_replicas, uint32_t num_partitions,

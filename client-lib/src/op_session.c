@@ -16,8 +16,7 @@ static pjrtc_failure *decode_open(pjrtc_future *call, const uint8_t *payload, si
   bool good = reply && strlen(reply->token) < PJRTC_TOKEN_BYTES;
   if (good && call->to.session.first) *call->to.session.first = reply->session;
   if (good && call->to.session.token) strcpy(call->to.session.token, reply->token);
-  pjrtc_reply_arena_destroy(arena);
-  return good ? NULL : pjrtc_op_malformed("Session.Open");
+  return pjrtc_op_decoded(arena, good, "Session.Open");
 }
 
 pjrtc_code pjrtc_session_open(pjrtc_client *client, uint64_t *out_session, char *out_token, pjrtc_error *error) {
@@ -45,8 +44,7 @@ static pjrtc_failure *decode_close(pjrtc_future *call, const uint8_t *payload, s
       pjrtd__v1__session_close_reply__unpack(pjrtc_reply_arena_allocator(arena), payload_bytes, payload);
   if (reply && call->to.session.first) *call->to.session.first = reply->buffers_freed;
   if (reply && call->to.session.second) *call->to.session.second = reply->programs_freed;
-  pjrtc_reply_arena_destroy(arena);
-  return reply ? NULL : pjrtc_op_malformed("Session.Close");
+  return pjrtc_op_decoded(arena, reply != NULL, "Session.Close");
 }
 
 pjrtc_code pjrtc_session_close(pjrtc_client *client, uint64_t *out_buffers_freed, uint64_t *out_programs_freed,
@@ -79,10 +77,10 @@ static pjrtc_failure *decode_sync(pjrtc_future *call, const uint8_t *payload, si
       pjrtd__v1__sync_reply__unpack(pjrtc_reply_arena_allocator(arena), payload_bytes, payload);
   if (reply && reply->failed_call && reply->error)
     pjrtc_calls_note_quiet_failure(client, pjrtc_error_reply_convert(reply->error, reply->failed_call));
-  pjrtc_reply_arena_destroy(arena);
-  if (!reply) return pjrtc_op_malformed("Sync");
+  pjrtc_failure *failure = pjrtc_op_decoded(arena, reply != NULL, "Sync");
+  if (failure) return failure;
   pjrtc_calls_note_quiet_ended(client, call->to.sync.quiet_sent);
-  pjrtc_failure *failure = client->quiet_failure;
+  failure = client->quiet_failure;
   if (!call->held || !failure || failure->call > call->id) return NULL;
   client->quiet_failure = NULL;
   return failure;

@@ -76,6 +76,13 @@ pjrtc_failure *pjrtc_op_malformed(const char *name) {
                             "the server's reply to %s is malformed", name);
 }
 
+pjrtc_failure *pjrtc_op_decoded(pjrtc_reply_arena *arena, bool good, const char *name) {
+  bool failed = pjrtc_reply_arena_failed(arena);
+  pjrtc_reply_arena_destroy(arena);
+  if (good) return NULL;
+  return failed ? pjrtc_failure_oom() : pjrtc_op_malformed(name);
+}
+
 pjrtc_failure *pjrtc_op_decode_empty(pjrtc_future *call, const uint8_t *payload, size_t payload_bytes,
                                      const uint8_t *bulk, size_t bulk_bytes) {
   return NULL;

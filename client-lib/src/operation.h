@@ -5,6 +5,7 @@
 
 #include "calls.h"
 #include "driver.h"
+#include "reply_arena.h"
 
 /* Takes the lock, once there is room for a call; where it fails the lock is not held. `waits`: the operation waits
  * anyway, so it may wait for room although the client is not to block. NULL is success. */
@@ -32,6 +33,8 @@ pjrtc_failure *pjrtc_op_decode_empty(pjrtc_future *call, const uint8_t *payload,
                                      const uint8_t *bulk, size_t bulk_bytes);
 /* INTERNAL: "the server's reply to NAME is malformed". */
 pjrtc_failure *pjrtc_op_malformed(const char *name);
+/* That, or out of memory: the end of a decode function. Destroys the arena. */
+pjrtc_failure *pjrtc_op_decoded(pjrtc_reply_arena *arena, bool good, const char *name);
 
 /* Copies an option struct that may be older or newer than this library. NULL is success. */
 pjrtc_failure *pjrtc_op_options(void *out_options, size_t size_bytes, const void *options, const char *name);

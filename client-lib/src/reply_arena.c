@@ -20,6 +20,7 @@ struct pjrtc_reply_arena {
   uint8_t *cursor, *end;
   size_t total_bytes;
   size_t next_chunk_bytes;
+  bool failed;
   ProtobufCAllocator allocator;
 };
 
@@ -53,7 +54,10 @@ void *pjrtc_reply_arena_alloc(pjrtc_reply_arena *arena, size_t size_bytes) {
   if ((size_t)(arena->end - arena->cursor) < rounded) {
     size_t want = rounded > arena->next_chunk_bytes ? rounded : arena->next_chunk_bytes;
     chunk *c = pjrtc_heap_alloc(sizeof *c + want);
-    if (!c) return NULL;
+    if (!c) {
+      arena->failed = true;
+      return NULL;
+    }
     if (arena->next_chunk_bytes < (1u << 20)) arena->next_chunk_bytes *= 2;
     c->next = arena->chunks;
     arena->chunks = c;
@@ -69,6 +73,10 @@ void *pjrtc_reply_arena_alloc(pjrtc_reply_arena *arena, size_t size_bytes) {
 void *pjrtc_reply_arena_zalloc(pjrtc_reply_arena *arena, size_t size_bytes) {
   void *block = pjrtc_reply_arena_alloc(arena, size_bytes);
   return block ? memset(block, 0, size_bytes) : NULL;
+}
+
+bool pjrtc_reply_arena_failed(const pjrtc_reply_arena *arena) {
+  return arena->failed;
 }
 
 ProtobufCAllocator *pjrtc_reply_arena_allocator(pjrtc_reply_arena *arena) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <protobuf-c/protobuf-c.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 /* A payload is at most 1 MiB; this is what one may become. */
@@ -18,6 +19,8 @@ void pjrtc_reply_arena_destroy(pjrtc_reply_arena *arena);
 void *pjrtc_reply_arena_alloc(pjrtc_reply_arena *arena, size_t size_bytes);
 /* Cleared. */
 void *pjrtc_reply_arena_zalloc(pjrtc_reply_arena *arena, size_t size_bytes);
+/* An allocation failed: what could not be decoded may have been right. */
+bool pjrtc_reply_arena_failed(const pjrtc_reply_arena *arena);
 /* For protobuf-c's unpack; its free does nothing. Borrowed from the arena. */
 ProtobufCAllocator *pjrtc_reply_arena_allocator(pjrtc_reply_arena *arena);
 

@@ -10,10 +10,7 @@ pjrtc_failure *pjrtc_reply_object_read(pjrtc_reply_object_reader *reader, const 
   pjrtc_reply_arena *arena = pjrtc_reply_arena_create();
   if (!arena) return pjrtc_failure_oom();
   void *object = reader(arena, payload, payload_bytes);
-  if (!object) {
-    pjrtc_reply_arena_destroy(arena);
-    return pjrtc_op_malformed(name);
-  }
+  if (!object) return pjrtc_op_decoded(arena, false, name);
   *out_object = object;
   return NULL;
 }
