@@ -1,0 +1,243 @@
+"""Running programs."""
+# Written by tools/gen_proto.py from proto/pjrtd/v1/execute.proto.
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+from .common import TensorType
+from .wire import get_size, get_tag, get_uint32, get_uint64, Message, put_bytes, put_uint32, put_uint64, skip
+
+
+class InlineArgument(Message):
+    """An argument given by value. The data of all of them, in this order, is the bulk of the request."""
+
+    __slots__ = ("position", "type", "data_bytes")
+
+    def __init__(
+        self,
+        position: int = 0,
+        type: TensorType | None = None,
+        data_bytes: int = 0,
+    ) -> None:
+        self.position: int = position
+        self.type: TensorType | None = type
+        self.data_bytes: int = data_bytes
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        if self.position:
+            out += b"\x08"
+            put_uint32(out, self.position)
+        if self.type is not None:
+            out += b"\x12"
+            put_bytes(out, self.type.encode())
+        if self.data_bytes:
+            out += b"\x18"
+            put_uint64(out, self.data_bytes)
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 8:
+                self.position, pos = get_uint32(data, pos, end)
+            elif tag == 18:
+                size, pos = get_size(data, pos, end)
+                if self.type is None:
+                    self.type = TensorType()
+                self.type.merge(data, pos, pos + size)
+                pos += size
+            elif tag == 24:
+                self.data_bytes, pos = get_uint64(data, pos, end)
+            else:
+                pos = skip(data, pos, end, tag)
+
+
+class ExecuteRequest(Message):
+    """Lists are device-major: all of the first device's arguments, then the second's."""
+
+    __slots__ = ("program", "args", "outputs", "fetch", "inline_args")
+
+    def __init__(
+        self,
+        program: int = 0,
+        args: Iterable[int] = (),
+        outputs: Iterable[int] = (),
+        fetch: Iterable[int] = (),
+        inline_args: Iterable[InlineArgument] = (),
+    ) -> None:
+        self.program: int = program
+        self.args: list[int] = list(args)
+        self.outputs: list[int] = list(outputs)
+        self.fetch: list[int] = list(fetch)
+        self.inline_args: list[InlineArgument] = list(inline_args)
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        if self.program:
+            out += b"\x08"
+            put_uint64(out, self.program)
+        if self.args:
+            packed = bytearray()
+            for value in self.args:
+                put_uint64(packed, value)
+            out += b"\x12"
+            put_bytes(out, packed)
+        if self.outputs:
+            packed = bytearray()
+            for value in self.outputs:
+                put_uint64(packed, value)
+            out += b"\x1a"
+            put_bytes(out, packed)
+        if self.fetch:
+            packed = bytearray()
+            for value in self.fetch:
+                put_uint32(packed, value)
+            out += b"\x22"
+            put_bytes(out, packed)
+        for value in self.inline_args:
+            out += b"\x2a"
+            put_bytes(out, value.encode())
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 8:
+                self.program, pos = get_uint64(data, pos, end)
+            elif tag == 16:
+                value, pos = get_uint64(data, pos, end)
+                self.args.append(value)
+            elif tag == 18:
+                size, pos = get_size(data, pos, end)
+                stop = pos + size
+                while pos < stop:
+                    value, pos = get_uint64(data, pos, stop)
+                    self.args.append(value)
+            elif tag == 24:
+                value, pos = get_uint64(data, pos, end)
+                self.outputs.append(value)
+            elif tag == 26:
+                size, pos = get_size(data, pos, end)
+                stop = pos + size
+                while pos < stop:
+                    value, pos = get_uint64(data, pos, stop)
+                    self.outputs.append(value)
+            elif tag == 32:
+                value, pos = get_uint32(data, pos, end)
+                self.fetch.append(value)
+            elif tag == 34:
+                size, pos = get_size(data, pos, end)
+                stop = pos + size
+                while pos < stop:
+                    value, pos = get_uint32(data, pos, stop)
+                    self.fetch.append(value)
+            elif tag == 42:
+                size, pos = get_size(data, pos, end)
+                item = InlineArgument()
+                item.merge(data, pos, pos + size)
+                self.inline_args.append(item)
+                pos += size
+            else:
+                pos = skip(data, pos, end, tag)
+
+
+class FetchedTensor(Message):
+    __slots__ = ("position", "type", "data_bytes")
+
+    def __init__(
+        self,
+        position: int = 0,
+        type: TensorType | None = None,
+        data_bytes: int = 0,
+    ) -> None:
+        self.position: int = position
+        self.type: TensorType | None = type
+        self.data_bytes: int = data_bytes
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        if self.position:
+            out += b"\x08"
+            put_uint32(out, self.position)
+        if self.type is not None:
+            out += b"\x12"
+            put_bytes(out, self.type.encode())
+        if self.data_bytes:
+            out += b"\x18"
+            put_uint64(out, self.data_bytes)
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 8:
+                self.position, pos = get_uint32(data, pos, end)
+            elif tag == 18:
+                size, pos = get_size(data, pos, end)
+                if self.type is None:
+                    self.type = TensorType()
+                self.type.merge(data, pos, pos + size)
+                pos += size
+            elif tag == 24:
+                self.data_bytes, pos = get_uint64(data, pos, end)
+            else:
+                pos = skip(data, pos, end, tag)
+
+
+class ExecuteReply(Message):
+    """The data of the fetched outputs, in this order, is the bulk of the reply."""
+
+    __slots__ = ("fetched", "consumed", "execute_ns")
+
+    def __init__(
+        self,
+        fetched: Iterable[FetchedTensor] = (),
+        consumed: Iterable[int] = (),
+        execute_ns: int = 0,
+    ) -> None:
+        self.fetched: list[FetchedTensor] = list(fetched)
+        self.consumed: list[int] = list(consumed)
+        self.execute_ns: int = execute_ns
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        for value in self.fetched:
+            out += b"\x0a"
+            put_bytes(out, value.encode())
+        if self.consumed:
+            packed = bytearray()
+            for value in self.consumed:
+                put_uint32(packed, value)
+            out += b"\x12"
+            put_bytes(out, packed)
+        if self.execute_ns:
+            out += b"\x18"
+            put_uint64(out, self.execute_ns)
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 10:
+                size, pos = get_size(data, pos, end)
+                item = FetchedTensor()
+                item.merge(data, pos, pos + size)
+                self.fetched.append(item)
+                pos += size
+            elif tag == 16:
+                value, pos = get_uint32(data, pos, end)
+                self.consumed.append(value)
+            elif tag == 18:
+                size, pos = get_size(data, pos, end)
+                stop = pos + size
+                while pos < stop:
+                    value, pos = get_uint32(data, pos, stop)
+                    self.consumed.append(value)
+            elif tag == 24:
+                self.execute_ns, pos = get_uint64(data, pos, end)
+            else:
+                pos = skip(data, pos, end, tag)

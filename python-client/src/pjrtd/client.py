@@ -1,0 +1,441 @@
+"""Clients: a connection to a daemon and the session that it has there."""
+
+from __future__ import annotations
+
+import os
+from time import monotonic
+from warnings import warn
+
+from . import timeouts
+from ._proto import methods
+from ._proto.wire import decode, varint
+from ._version import __version__
+from .buffer import Buffer, Placement
+from .connection import Connection
+from .device import Device, Devices
+from .errors import FailedPrecondition, InvalidArgument, NotFound, Unimplemented
+from .executable import Executable, read_compile_reply
+from .host_array import to_host_bytes
+from .target import open_transport, resolve
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from types import TracebackType
+    from typing import Any
+
+    from ._proto.runtime import DeviceInfo, InfoReply
+    from .call import Call
+    from .compile_options import CompileOptions
+    from .memory import Memory
+    from .plugin import Plugin
+    from .tensor_type import TensorType
+    from .typing import DT
+
+CONNECT_TIMEOUT_S = 10.0
+CLOSE_TIMEOUT_S = 1.0
+BUSY_POLL_US = 100.0
+
+
+class Client:
+    """A session with a daemon. Client.create() makes one; any thread may use it.
+
+        with pjrtd.Client.create() as client:
+            exe = client.compile(stablehlo_text)
+            (out,) = exe(array)
+
+    Its buffers and programs go when it is closed, or when its process ends. A forked child cannot use it and makes its
+    own; what the child does with its copies does not touch the parent's.
+    """
+
+    #: What the daemon creates a GPU's client with unless told otherwise.
+    GPU_DEFAULTS: Mapping[str, Any] = {"preallocate": False, "memory_fraction": 0.5}
+
+    _connection: Connection  # what __del__ finds in an object whose __init__ did not run
+
+    def __init__(self, connection: Connection, calls: list[Call]) -> None:
+        """Client.create() is the way to make one. Takes a connection that has said hello, and its calls for
+        information that are under way."""
+        self._connection = connection
+        self._calls = calls  # devices, memories, info
+        self._placements: dict[tuple[int, tuple[int, ...], int, int | None], Placement] = {}
+        self._devices: Devices | None = None
+        self._memories: tuple[Memory, ...] | None = None
+        self._info_reply: InfoReply | None = None
+        self._plugin: Plugin | None = None
+
+    @classmethod
+    def create(
+        cls,
+        target: str | os.PathLike[str] | Plugin | None = None,
+        *,
+        busy_poll_us: float | None = None,
+        timeout: float | None = None,
+        options: Mapping[str, Any] | None = None,
+        allow_multiple: bool = True,
+        kv_store: None = None,
+    ) -> Client:
+        """Connects to a daemon.
+
+        target: "unix:PATH"; None: PJRTD_TARGET, else $XDG_RUNTIME_DIR/pjrtd.sock where there is one, else
+            /run/pjrtd/pjrtd.sock.
+        busy_poll_us: for how many microseconds a waiting call polls before it sleeps; 0: not at all. It adapts: where
+            polling does not pay, as on a busy machine, it is done less and less.
+        timeout: seconds that connecting may take; 10 by default.
+        options: create options belong to the daemon (`pjrtd --option NAME=VALUE`). Those in force are accepted, others
+            raise FailedPrecondition.
+        allow_multiple: many clients may always share a daemon, so there is nothing to allow.
+        kv_store: multi-process rendezvous is not served; anything but None raises Unimplemented.
+
+        Raises InvalidArgument for what is no target (a plugin's file, say), Unavailable where no daemon listens,
+        PermissionDenied where this user may not connect, Unimplemented where no protocol version is common.
+        """
+        if kv_store is not None:
+            raise Unimplemented("a key-value store for multi-process runs cannot be passed to a daemon")
+        named: Any = getattr(target, "target", target)  # a Plugin knows where it is from
+        where = resolve(named)
+        limit_s = CONNECT_TIMEOUT_S if timeout is None else timeout
+        until = monotonic() + limit_s
+        if busy_poll_us is None:
+            busy_poll_us = BUSY_POLL_US if _cpus() > 1 else 0.0  # polling on the only processor keeps the daemon off it
+        connection = Connection(open_transport(where, limit_s), busy_poll_us)
+        try:
+            calls = connection.hello(
+                f"pjrtd-python {__version__}", until, methods.DEVICES, methods.MEMORIES, methods.INFO
+            )
+            client = cls(connection, calls)
+            if options:
+                client._check_options(options)
+            return client
+        except BaseException:
+            connection.close(0)
+            raise
+
+    # ---- what it talks to ----
+
+    @property
+    def target(self) -> str:
+        return self._connection.target
+
+    @property
+    def plugin(self) -> Plugin:
+        """The plugin that the daemon serves."""
+        if self._plugin is None:
+            from .plugin import Plugin
+
+            self._plugin = Plugin(self.target, info=self.info())
+        return self._plugin
+
+    @property
+    def platform_name(self) -> str:
+        """The plugin's name for its platform: "cpu", "cuda", ..."""
+        return self.info().platform_name
+
+    @property
+    def platform_version(self) -> str:
+        return self.info().platform_version
+
+    @property
+    def process_index(self) -> int:
+        return self.info().process_index
+
+    @property
+    def server_version(self) -> str:
+        return self.info().server_version
+
+    @property
+    def server_epoch(self) -> int:
+        """Another number after each start of the daemon."""
+        return self.info().server_epoch
+
+    @property
+    def server_pid(self) -> int:
+        """The daemon's process."""
+        return self.info().pid
+
+    def stats(self) -> dict[str, Any]:
+        """The daemon's counters now: those of `pjrtctl stats`. Bytes and nanoseconds by their names' endings."""
+        from ._proto.admin import StatsReply
+
+        reply = decode(StatsReply, self._connection.request(methods.ADMIN_STATS, b"", timeouts.resolve(None)).payload)
+        result: dict[str, Any] = {name: getattr(reply, name) for name in reply.__slots__}
+        result["lanes"] = [{name: getattr(lane, name) for name in lane.__slots__} for lane in reply.lanes]
+        return result
+
+    def _answer(self, at: int) -> bytes:
+        """What the daemon said to a call that was made on connecting."""
+        call = self._calls[at]
+        if not call.done:
+            self._connection.finish(call, timeouts.resolve(None))
+        if call.error is not None:
+            raise call.error.again()
+        return call.payload
+
+    def info(self) -> InfoReply:
+        """All that the daemon said about itself and its plugin on connecting: the message InfoReply."""
+        if self._info_reply is None:
+            from ._proto.runtime import InfoReply
+
+            self._info_reply = decode(InfoReply, self._answer(2))
+        return self._info_reply
+
+    def _check_options(self, options: Mapping[str, Any]) -> None:
+        from .attribute import attribute_values
+
+        info = self.info()
+        in_force = attribute_values(info.create_options)
+        for name, value in options.items():
+            if name not in in_force and name in self.GPU_DEFAULTS and self.platform_name == "cpu":
+                continue  # a GPU's allocator; there is none here
+            if in_force.get(name, None) != value:
+                raise FailedPrecondition(
+                    f"create option {name}={value!r}: the daemon's plugin was created with "
+                    f"{f'{name}={in_force[name]!r}' if name in in_force else 'none of that name'}",
+                    hint=f"create options belong to the daemon: `pjrtd --option {name}={value}`",
+                )
+
+    # ---- devices and memory spaces ----
+
+    def devices(self) -> Devices:
+        """The devices that programs can run on, in order. Works in a `with` too."""
+        if self._devices is None:
+            from ._proto.runtime import DevicesReply
+
+            infos = decode(DevicesReply, self._answer(0)).devices
+            self._devices = Devices(Device(self, info) for info in infos if info.addressable)
+        return self._devices
+
+    def device(self, index: int = 0) -> Device:
+        """One of devices(), by position."""
+        return self.devices()[index]
+
+    @property
+    def device_count(self) -> int:
+        return len(self.devices())
+
+    def memories(self) -> tuple[Memory, ...]:
+        """Every memory space of every device."""
+        if self._memories is None:
+            from ._proto.runtime import MemoriesReply
+            from .memory import Memory
+
+            infos = decode(MemoriesReply, self._answer(1)).memories
+            self._memories = tuple(Memory(self, info) for info in infos)
+        return self._memories
+
+    def lookup_device(self, device_id: int, *, addressable: bool = False) -> Device:
+        """The device with that id; with `addressable`, with that local hardware id. Raises NotFound."""
+        for device in self.devices():
+            if (device.local_hardware_id if addressable else device.id) == device_id:
+                return device
+        raise NotFound(f"there is no device {device_id}", hint=f"there are {self._device_ids()}")
+
+    def lookup_memory(self, memory_id: int) -> Memory:
+        """The memory space with that id. Raises NotFound."""
+        for memory in self.memories():
+            if memory.id == memory_id:
+                return memory
+        raise NotFound(f"there is no memory space {memory_id}")
+
+    def default_device_assignment(self, num_replicas: int, num_partitions: int = 1) -> list[int]:
+        """The ids of the devices that the plugin would take, replica by replica."""
+        from ._proto.runtime import DefaultAssignmentReply, DefaultAssignmentRequest
+
+        try:
+            request = DefaultAssignmentRequest(num_replicas, num_partitions).encode()
+        except ValueError as error:
+            raise InvalidArgument(f"default device assignment: {error}") from error
+        call = self._connection.request(methods.DEFAULT_ASSIGNMENT, request, timeouts.resolve(None))
+        return decode(DefaultAssignmentReply, call.payload).devices
+
+    def memory_summary(self) -> str:
+        """Each device's allocator state in a line for people; "" where the plugin keeps none."""
+        from .errors import Unimplemented
+
+        lines: list[str] = []
+        for device in self.devices():
+            try:
+                stats = device.memory_stats()
+            except Unimplemented:
+                continue
+            lines.append(f"device {device.id}: " + ", ".join(f"{name}={value}" for name, value in stats.items()))
+        return "; ".join(lines)
+
+    def _device_ids(self) -> str:
+        return ", ".join(str(device.id) for device in self.devices())
+
+    def _device_info(self, device: int) -> DeviceInfo:
+        """What the daemon says about a device now."""
+        from ._proto.runtime import DevicesReply
+
+        call = self._connection.request(methods.DEVICES, b"", timeouts.resolve(None))
+        for info in decode(DevicesReply, call.payload).devices:
+            if info.id == device:
+                return info
+        raise NotFound(f"there is no device {device}")
+
+    def _memory_of_kind(self, device: int, kind: str) -> int | None:
+        """A device's memory space of some kind; None for the default one, also where nobody says."""
+        if not kind:
+            return None
+        found = self.lookup_device(device)
+        default = found.default_memory_id
+        if default is None or self.lookup_memory(default).kind == kind:
+            return None
+        return next((memory.id for memory in found.memories() if memory.kind == kind), None)
+
+    def _placement(self, type: TensorType, device: int, memory: int | None) -> Placement:
+        key = (int(type.dtype), type.dims, device, memory)
+        found = self._placements.get(key)
+        if found is None:
+            found = self._placements.setdefault(key, Placement(type, device, memory))
+        return found
+
+    # ---- buffers ----
+
+    def buffer_from_host(
+        self,
+        data: Any,
+        element_type: Any = None,
+        dims: Sequence[int] | None = None,
+        device: Device | int | None = None,
+        *,
+        memory: Memory | None = None,
+        timeout: float | None = None,
+    ) -> Buffer[Any]:
+        """Copies an array to a device.
+
+        data: a NumPy, JAX or torch array (of any strides and byte order), bytes, bytearray, memoryview, array.array or
+            whatever else has the buffer protocol, a Python number, or a nested list of numbers.
+        element_type: pjrtd.DType.F32, PJRT's 11, "f32" or numpy.float32; needed for what does not say it itself:
+            bytes, and small types without ml_dtypes. None: what the data says; F32, S32, PRED or C64 for Python's own
+            numbers. Types under 8 bits take one byte an element, signed ones sign-extended.
+        dims: the dimensions; None: the data's own.
+        device: where to; None: the first device. memory: a memory space of it instead of its default.
+
+        All data has been sent or copied when this returns: `data` may change at once. Raises InvalidArgument where
+        data, element type and dimensions do not fit together, TypeError for what is no array. A failure on the device,
+        such as too little memory, shows when the buffer is used, or in sync().
+        """
+        type, content = to_host_bytes(data, element_type, dims)
+        if memory is not None:
+            owners = memory.addressable_by()
+            if device is None and owners:
+                device = owners[0]
+        place = self._placement(type, self._device_id(device), None if memory is None else memory.id)
+        return self._upload(type, content, place, timeouts.resolve(timeout))
+
+    def _device_id(self, device: Device | int | None) -> int:
+        if device is None:
+            return self.devices()[0].id
+        if isinstance(device, Device):
+            if device.client is not self:
+                raise InvalidArgument(f"{device!r} belongs to another client")
+            return device.id
+        if not isinstance(device, int):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"a device is one of client.devices() or its id, not {type(device).__name__}")
+        if all(known.id != device for known in self.devices()):
+            raise InvalidArgument(f"there is no device {device}", hint=f"there are {self._device_ids()}")
+        return device
+
+    def _upload(self, type: TensorType, content: bytes | memoryview, place: Placement, until: float | None) -> Buffer[Any]:
+        """Sends what to_host_bytes gave."""
+        rest = b"\x12" + type.wire
+        if type.nbytes:
+            rest += b"\x18" + varint(type.nbytes)
+        if place.memory is not None:
+            rest += b"\x28" + varint(place.memory & (1 << 64) - 1)
+        else:
+            rest += b"\x20" + varint(place.device & (1 << 64) - 1)
+        return Buffer(self, self._connection.upload(rest, content, until), place)
+
+    def buffers_from_host(
+        self, shards: Sequence[Any], element_type: Any, dims: Sequence[int] | None, devices: Sequence[Device]
+    ) -> list[Buffer[Any]]:
+        """Copies one shard to each device; `dims` are those of a shard."""
+        if len(shards) != len(devices):
+            raise InvalidArgument(f"{len(shards)} shard(s) for {len(devices)} device(s)")
+        return [self.buffer_from_host(shard, element_type, dims, device) for shard, device in zip(shards, devices)]
+
+    def typed_buffer(
+        self, dtype: type[DT], data: Any, dims: Sequence[int] | None = None, device: Device | int | None = None
+    ) -> Buffer[DT]:
+        """buffer_from_host with the element type known to a type checker: a marker of pjrtd.typing."""
+        return self.buffer_from_host(data, dtype, dims, device)
+
+    def from_dlpack(self, array: Any, *, device: Device | int | None = None) -> Buffer[Any]:
+        """Copies an array that speaks DLPack, such as a JAX or torch one, to a device."""
+        if not hasattr(array, "__dlpack__"):
+            raise TypeError(f"{type(array).__name__} does not speak DLPack")
+        return self.buffer_from_host(array, device=device)
+
+    # ---- programs ----
+
+    def compile(
+        self, program: str | bytes, *, options: CompileOptions | None = None, timeout: float | None = None
+    ) -> Executable:
+        """Compiles StableHLO: text, MLIR bytecode or a portable artifact.
+
+        options: None: for one device, with the Shardy partitioner if the program has Shardy's annotations.
+        Raises InvalidArgument with the compiler's whole message for a program or options that it does not take,
+        NotFound for a custom call that nobody serves, Unimplemented for what the plugin cannot do.
+        """
+        from ._proto.program import CompileRequest
+        from .compile_options import CompileOptions
+
+        code = program.encode() if isinstance(program, str) else bytes(program)
+        if options is None:
+            options = CompileOptions(use_shardy_partitioner=b"sdy." in code)
+        rest = CompileRequest(code_bytes=len(code), options=options.to_wire()).encode()
+        id, payload = self._connection.compile(rest, code, timeouts.resolve(timeout))
+        try:
+            return read_compile_reply(self, id, payload)
+        except BaseException:
+            self._connection.discard_program(id)
+            raise
+
+    # ---- waiting ----
+
+    def sync(self, timeout: float | None = None) -> None:
+        """Waits until everything that was asked for has ended. Raises the first failure since the last sync that no
+        other call has reported."""
+        self._connection.sync(timeouts.resolve(timeout))
+
+    # ---- its life ----
+
+    @property
+    def closed(self) -> bool:
+        """Whether it can no longer be used: it was closed, the connection is lost, or this is a forked child."""
+        return self._connection.failure is not None
+
+    def close(self) -> None:
+        """Ends the session: the daemon frees its buffers and programs. It may be called again."""
+        self._connection.close(CLOSE_TIMEOUT_S)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        try:
+            if not self.closed:
+                warn("a pjrtd.Client was never closed", ResourceWarning, 2, self)
+                self._connection.close(0)
+        except (AttributeError, TypeError):
+            pass  # __init__ did not run, or the interpreter is going down
+
+    def __repr__(self) -> str:
+        return f"<pjrtd.Client of {self.target}{' closed' if self.closed else ''}>"
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a client is a connection and cannot be pickled; create one where it is needed")
+
+
+def _cpus() -> int:
+    """Processors that this process may run on."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not on Linux
+        return os.cpu_count() or 1

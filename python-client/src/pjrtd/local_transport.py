@@ -1,0 +1,243 @@
+"""Frames over the daemon's local socket (AF_UNIX stream).
+
+Signals. An exception from a signal handler can come between any two steps of Python code, but not inside one call of
+a C function. So the result of every send and receive is appended to a list by the same C call that made it
+(`log.extend(map(function, ...))`): it cannot get lost. All other state of one direction is one tuple, replaced by one
+assignment after the work that it stands for; work that was interrupted before it is done again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+try:  # the `socket` module would cost more time to import than everything else here
+    import _socket as socket
+except ImportError:
+    import socket
+
+from . import frame
+from .errors import Internal, InvalidArgument, PermissionDenied, Unavailable
+from .transport import BulkTarget, FrameSink, Transport, broken
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Optional
+
+    Buffer = bytes | memoryview
+    # the receive buffer; where unread bytes start and stop; receives not accounted yet; the ITEM whose bulk is being
+    # read: its target, where in the target its next byte goes and where its last byte ends; frames handed over
+    ReceiveState = tuple[memoryview, int, int, list[int], Optional[BulkTarget], int, int, int]
+
+_RECEIVE_BYTES = 128 << 10
+_MAX_BUFFERS = 64  # in one sendmsg
+_NOTHING = memoryview(b"")
+_HEADER = frame.HEADER_BYTES
+_ITEM = frame.ITEM
+
+
+class LocalTransport(Transport):
+    __slots__ = ("target", "backlog", "_socket", "_progress", "_state", "_send", "_sendmsg", "_recv_into")
+
+    def __init__(self, connected: socket.socket, target: str) -> None:
+        """Takes a connected stream socket."""
+        connected.setblocking(False)
+        self.target = target
+        self._socket = connected
+        self._send = connected.send
+        self._sendmsg = connected.sendmsg
+        self._recv_into = connected.recv_into
+        # (position in the stream where the buffer ends, buffer): what is not out yet, in order
+        self.backlog: deque[tuple[int, Buffer]] = deque()  # pyright: ignore[reportIncompatibleMethodOverride]
+        # bytes sent so far: a sum, and sends that are not part of it yet
+        self._progress: tuple[int, list[int]] = (0, [])
+        self._state: ReceiveState = (memoryview(bytearray(_RECEIVE_BYTES)), 0, 0, [], None, 0, 0, 0)
+
+    @classmethod
+    def connect(cls, path: str, timeout_s: float | None) -> LocalTransport:
+        """Connects to the socket at `path` within `timeout_s` seconds."""
+        link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            link.settimeout(timeout_s)
+            link.connect(path)
+            return cls(link, f"unix:{path}")
+        except OSError as error:
+            link.close()
+            raise _connect_error(path, error) from error
+        except BaseException:
+            link.close()
+            raise
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    pack = staticmethod(frame.pack)  # pyright: ignore[reportAssignmentType]
+
+    # ---- sending ----
+
+    def write(self, first: bytes | memoryview, *more: bytes | memoryview) -> None:
+        queue = self.backlog
+        base, log = self._progress
+        if log:
+            base += sum(log)
+            log = []
+            self._progress = (base, log)
+        if queue or more:
+            end = queue[-1][0] if queue else base
+            queue.extend([(end := end + len(buffer), buffer) for buffer in (first, *more)])  # all or none
+            self.flush()
+            return
+        queue.append((base + len(first), first))
+        try:
+            log.extend(map(self._send, (first,)))
+        except BlockingIOError:
+            return
+        except OSError as error:
+            raise broken(self.target, error.strerror) from error
+        if log[0] == len(first):
+            queue.popleft()
+
+    def flush(self) -> bool:
+        queue = self.backlog
+        while queue:
+            base, log = self._progress
+            if log:
+                base += sum(log)
+                log = []
+                self._progress = (base, log)
+            while queue and queue[0][0] <= base:
+                queue.popleft()
+            if not queue:
+                break
+            end, head = queue[0]
+            buffers: list[Buffer] = [memoryview(head)[len(head) - (end - base) :]]
+            if len(queue) > 1:
+                for at in range(1, min(len(queue), _MAX_BUFFERS)):
+                    buffers.append(queue[at][1])
+            try:
+                log.extend(map(self._sendmsg, (buffers,)))
+            except BlockingIOError:
+                return False
+            except OSError as error:
+                raise broken(self.target, error.strerror) from error
+        return True
+
+    def settle(self) -> None:
+        queue = self.backlog
+        for at in range(len(queue)):
+            end, buffer = queue[at]
+            if isinstance(buffer, memoryview):
+                queue[at] = (end, bytes(buffer))
+
+    # ---- receiving ----
+
+    def receive(self, sink: FrameSink) -> bool:
+        view, start, stop, log, item, place, end, frames = self._state
+        if not log:
+            if item is not None and start == stop:  # the rest of an ITEM, where it belongs
+                destination = item.destination
+                into = view[: end - place] if destination is None else destination[place:end]
+            else:
+                into = view[stop:]
+            try:
+                log.extend(map(self._recv_into, (into,)))
+            except BlockingIOError:
+                return False
+            except OSError as error:
+                raise broken(self.target, error.strerror) from error
+        count = log[0]
+        if not count:
+            raise broken(self.target, "the daemon closed it")
+        if item is not None and start == stop:
+            place += count
+        else:
+            stop += count
+        self._state = (view, start, stop, [], item, place, end, frames)
+        self._deliver(sink)
+        return True
+
+    def _deliver(self, sink: FrameSink) -> None:
+        """Hands over every whole frame in the buffer and moves an ITEM's bytes to their place."""
+        view, start, stop, log, item, place, end, frames = self._state
+        while True:
+            if item is not None:
+                count = min(stop - start, end - place)
+                if count:
+                    destination = item.destination
+                    if destination is not None:
+                        destination[place : place + count] = view[start : start + count]
+                    start += count
+                    place += count
+                    self._state = (view, start, stop, log, item, place, end, frames)
+                if place < end:
+                    break
+                sink.on_item(item, end)
+                item = None
+                self._state = (view, start, stop, log, item, place, end, frames)
+            left = stop - start
+            if left < _HEADER:
+                break
+            try:
+                payload_bytes, bulk_bytes, _method, kind, _flags, call = frame.unpack(view, start)
+            except frame.FrameError as error:
+                raise Internal(f"the daemon at {self.target} sent what is no frame: {error}") from error
+            body = start + _HEADER
+            bulk = body + payload_bytes
+            after = bulk if kind == _ITEM else bulk + bulk_bytes
+            if after > stop:
+                self._make_room(after - start)
+                return
+            if kind == _ITEM:
+                target = sink.find_bulk_target(call)
+                place, end = target.filled, target.filled + bulk_bytes
+                if target.destination is not None and end > len(target.destination):
+                    raise Internal(f"the daemon at {self.target} sent more data for call {call} than it had announced")
+                item = target
+            else:
+                payload = view[body:bulk]
+                sink.on_frame(kind, frames, call, payload, view[bulk:after] if bulk_bytes else _NOTHING)
+            start = after
+            frames += 1
+            self._state = (view, start, stop, log, item, place, end, frames)
+        if start < stop:
+            self._make_room(_HEADER)
+        elif start:
+            self._state = (view, 0, 0, log, item, place, end, frames)
+
+    def _make_room(self, need: int) -> None:
+        """Sees to it that `need` bytes from `start` on fit into the buffer."""
+        view, start, stop, log, item, place, end, frames = self._state
+        if start + need <= len(view) and stop < len(view):
+            return
+        fresh = memoryview(bytearray(max(_RECEIVE_BYTES, need)))
+        left = stop - start
+        fresh[:left] = view[start:stop]
+        self._state = (fresh, 0, left, log, item, place, end, frames)
+
+    # ---- the end ----
+
+    def shut_down(self) -> None:
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            pass  # the other side was faster
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def _connect_error(path: str, error: OSError) -> Exception:
+    import errno
+
+    target = f"unix:{path}"
+    if isinstance(error, PermissionError):
+        return PermissionDenied(
+            f"cannot connect to {target}: {error.strerror}",
+            hint="this user may not open the socket; the daemon's operator can grant it through the socket's group",
+        )
+    if error.errno is None and not isinstance(error, TimeoutError):  # "AF_UNIX path too long"
+        return InvalidArgument(f"cannot connect to {target}: {error}", hint="a socket's path has at most 107 bytes")
+    why = error.strerror or "the daemon does not accept connections in time"
+    hint = "start the daemon with `pjrtd --plugin FILE`, or name a running one in PJRTD_TARGET"
+    if error.errno == errno.ECONNREFUSED:
+        hint = f"the socket is left over from a daemon that is gone; {hint}"
+    return Unavailable(f"cannot connect to {target}: {why}", hint=hint)

@@ -1,0 +1,117 @@
+"""The seam between the connection and what carries its frames.
+
+A transport moves frames and never blocks; the connection decides who waits, on what, and for how long. It may be used
+by several threads under two locks that the connection holds for it: `write`, `flush` and `settle` under one,
+`receive` under the other.
+
+Any of these calls may be left by an exception that a signal handler raises (KeyboardInterrupt), at any moment. The
+transport must then carry on where it was: what was sent has been sent, what was received is not lost, and a frame
+that is half out is completed by the next `flush`. See local_transport.py for how.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .errors import PjrtError
+
+
+class BulkTarget:
+    """Where an ITEM's bulk goes.
+
+    destination: the memory for all of a call's bulk, or None to drop it.
+    filled: bytes of it that have come.
+    """
+
+    __slots__ = ("destination", "filled")
+
+    def __init__(self) -> None:
+        self.destination: memoryview | None = None
+        self.filled = 0
+
+
+class FrameSink:
+    """Whom a transport hands frames to. It may be told of the same frame twice, when a signal came in between: the
+    serial number tells."""
+
+    __slots__ = ()
+
+    def on_frame(self, kind: int, serial: int, call: int, payload: memoryview, bulk: memoryview) -> None:
+        """A frame other than ITEM. The views are valid during the call only. Of two different frames, the later one
+        has the higher serial number."""
+        raise NotImplementedError
+
+    def find_bulk_target(self, call: int) -> BulkTarget:
+        """Where the bulk of an ITEM of that call goes."""
+        raise NotImplementedError
+
+    def on_item(self, target: BulkTarget, filled: int) -> None:
+        """An ITEM has come whole; `filled` is what target.filled becomes by it, however often it is told."""
+        raise NotImplementedError
+
+
+class Transport:
+    """See the module."""
+
+    __slots__ = ()
+
+    #: What kind of link it is, for repr and errors: "unix:/run/pjrtd/pjrtd.sock".
+    target: str
+    @property
+    def backlog(self) -> object:
+        """True where `write` took something that is not out yet, so that `flush` has something to do."""
+        raise NotImplementedError
+
+    def fileno(self) -> int:
+        """The descriptor to poll: for reading always, for writing while there is a backlog."""
+        raise NotImplementedError
+
+    def pack(
+        self,
+        kind: int,
+        method: int,
+        call: int,
+        payload: bytes = b"",
+        bulk_bytes: int = 0,
+        flags: int = 0,
+        deadline_ns: int = 0,
+    ) -> bytes:
+        """A frame as it travels, up to its bulk."""
+        raise NotImplementedError
+
+    def write(self, first: bytes | memoryview, *more: bytes | memoryview) -> None:
+        """Queues whole frames and sends what can be sent now. Raises PjrtError once the link is broken.
+
+        A memoryview is not copied: its memory must not change until there is no backlog or `settle` was called."""
+        raise NotImplementedError
+
+    def flush(self) -> bool:
+        """Sends what can be sent now; whether everything is out."""
+        raise NotImplementedError
+
+    def settle(self) -> None:
+        """Copies what is queued and was not copied, so that its memory may change."""
+        raise NotImplementedError
+
+    def receive(self, sink: FrameSink) -> bool:
+        """Reads once what is there and hands over whole frames; whether anything was there. Raises PjrtError once the
+        link is broken, and for bytes that are no frames."""
+        raise NotImplementedError
+
+    def shut_down(self) -> None:
+        """Ends the link for both sides and wakes whoever polls it."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Frees the descriptor. In a forked child that is all that may be done: the parent goes on using the link."""
+        raise NotImplementedError
+
+
+def broken(target: str, why: object) -> PjrtError:
+    """The error for a link that is gone."""
+    from .errors import Unavailable
+
+    return Unavailable(
+        f"the connection to the daemon at {target} is lost: {why}",
+        hint="what the session held is gone with it; connect again with Client.create()",
+    )
