@@ -24,6 +24,7 @@ from wire_messages import REPOSITORY
 
 PATIENCE = float(os.environ.get("PJRTD_TEST_PATIENCE", "1"))
 READY_SECONDS = 30.0 * PATIENCE
+TERMINATE = signal.SIGTERM  # Daemon has a method of the module's name
 
 # What a sanitizer or a failed assertion leaves in the log.
 REPORTS = ("ERROR: AddressSanitizer", "WARNING: ThreadSanitizer", "ERROR: LeakSanitizer", "FATAL: ThreadSanitizer",
@@ -160,7 +161,7 @@ class Daemon:
             self._reader.join(5)
         return code
 
-    def stop(self, number: signal.Signals = signal.SIGTERM, seconds: float = 20.0) -> None:
+    def stop(self, number: signal.Signals = TERMINATE, seconds: float = 20.0) -> None:
         """Asks it to end and checks that it does so as it should."""
         self.check_alive()
         self.signal(number)
