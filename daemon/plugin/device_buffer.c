@@ -74,9 +74,9 @@ bool pjrtd_device_buffer_is_deleted(const pjrtd_device_buffer *buffer) {
   return !failed && args.is_deleted;
 }
 
-const void *pjrtd_device_buffer_view(pjrtd_device_buffer *buffer) {
-  /* A sub-byte type is packed on the device, or holds bits that its host form has not. */
-  if (!buffer->client->info.is_cpu || buffer->layout || pjrtd_dtype_bits(buffer->type.dtype) < 8) return NULL;
+const void *pjrtd_device_buffer_pointer(const pjrtd_device_buffer *buffer) {
+  /* A sub-byte type is packed on the device, or has bits there that its host form has not. */
+  if (!buffer->client->info.is_cpu || pjrtd_dtype_bits(buffer->type.dtype) < 8) return NULL;
   PJRTD_ARGS(Buffer_UnsafePointer, args, .buffer = buffer->handle);
   pjrtd_status *failed = PJRTD_CALL(buffer->client->plugin, Buffer_UnsafePointer, args);
   if (__builtin_expect(failed != NULL, 0)) { /* donated, or not to be had */
@@ -85,6 +85,10 @@ const void *pjrtd_device_buffer_view(pjrtd_device_buffer *buffer) {
   }
   static const char nothing;
   return args.buffer_pointer || buffer->host_bytes ? (const void *)args.buffer_pointer : &nothing;
+}
+
+const void *pjrtd_device_buffer_view(pjrtd_device_buffer *buffer) {
+  return buffer->layout ? NULL : pjrtd_device_buffer_pointer(buffer);
 }
 
 const pjrtd_tensor_type *pjrtd_device_buffer_type(const pjrtd_device_buffer *buffer) {

@@ -48,3 +48,27 @@ const char *pjrtd_layout_format(const pjrtd_layout *layout, char text[PJRTD_LAYO
   append(text, &used, "}");
   return text;
 }
+
+void pjrtd_layout_copy_to_dense(const pjrtd_layout *layout, const int64_t *dims, size_t element_bytes,
+                                const void *device, void *out_data) {
+  uint32_t rank = layout->rank;
+  int64_t stride_bytes[PJRTD_MAX_RANK], index[PJRTD_MAX_RANK] = {0}, stride = (int64_t)element_bytes;
+  uint64_t count = 1;
+  for (uint32_t i = 0; i < rank; i++) {
+    stride_bytes[layout->minor_to_major[i]] = stride;
+    stride *= dims[layout->minor_to_major[i]];
+    count *= (uint64_t)dims[i];
+  }
+  const char *in = device;
+  char *out = out_data;
+  for (uint64_t i = 0; i < count; i++, out += element_bytes) {
+    memcpy(out, in, element_bytes);
+    /* The next index in row-major order; a dimension that ends goes back to 0 and carries. */
+    for (uint32_t d = rank; d-- > 0;) {
+      in += stride_bytes[d];
+      if (++index[d] < dims[d]) break;
+      in -= stride_bytes[d] * dims[d];
+      index[d] = 0;
+    }
+  }
+}

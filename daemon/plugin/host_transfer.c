@@ -117,8 +117,14 @@ pjrtd_status *pjrtd_device_buffer_read(pjrtd_device_buffer *buffer, void *out_da
   PJRTD_TRY(pjrtd_device_buffer_await(buffer));
   if (size_bytes == 0)
     return pjrtd_device_buffer_is_deleted(buffer) ? PJRTD_INVALID("the buffer was donated") : PJRTD_OK;
-  const void *view = pjrtd_device_buffer_view(buffer);
-  if (!view) return read_through_plugin(buffer, out_data, size_bytes);
-  memcpy(out_data, view, size_bytes);
+  /* In place where that is possible: it saves the plugin's hand-over to another thread, and old plugins leave the data
+   * in device order whatever layout they are asked for. */
+  const void *device = buffer->layout && buffer->layout->num_tiles ? NULL : pjrtd_device_buffer_pointer(buffer);
+  if (!device) return read_through_plugin(buffer, out_data, size_bytes);
+  if (buffer->layout)
+    pjrtd_layout_copy_to_dense(buffer->layout, buffer->dims, pjrtd_dtype_host_bytes(buffer->type.dtype), device,
+                               out_data);
+  else
+    memcpy(out_data, device, size_bytes);
   return PJRTD_OK;
 }

@@ -164,6 +164,7 @@ static pjrtd_status *parse_list(const char *text, pjrtd_value *out, bool *out_is
 
 static pjrtd_status *parse_as(char kind, const char *text, pjrtd_value *out) {
   bool fits = false;
+  const char *wanted = "";
   switch (kind) {
     case 's':
       out->kind = PJRTD_VALUE_TEXT;
@@ -172,24 +173,28 @@ static pjrtd_status *parse_as(char kind, const char *text, pjrtd_value *out) {
     case 'i':
       out->kind = PJRTD_VALUE_INTEGER;
       fits = parse_integer(text, &out->integer);
+      wanted = "an integer";
       break;
     case 'f':
       out->kind = PJRTD_VALUE_REAL;
       fits = parse_real(text, &out->real);
+      wanted = "a real number";
       break;
     case 'b':
       out->kind = PJRTD_VALUE_BOOLEAN;
       fits = parse_boolean(text, &out->integer);
+      wanted = "true or false";
       break;
-    case 'l': PJRTD_TRY(parse_list(text, out, &fits)); break;
+    case 'l':
+      PJRTD_TRY(parse_list(text, out, &fits));
+      wanted = "a list of integers";
+      break;
     default:
       return PJRTD_INVALID(
           "option %s has the kind '%c'; kinds are s (text), i (integer), f (real), b (boolean), l (list)", out->name,
           kind);
   }
-  if (fits) return PJRTD_OK;
-  static const char *const names[] = {"text", "an integer", "a real number", "true or false", "a list of integers"};
-  return PJRTD_INVALID("option %s: \"%s\" is not %s", out->name, text, names[out->kind]);
+  return fits ? PJRTD_OK : PJRTD_INVALID("option %s: \"%s\" is not %s", out->name, text, wanted);
 }
 
 static pjrtd_status *parse_by_look(const char *text, pjrtd_value *out) {
