@@ -97,6 +97,7 @@ def test_bytes_a_call_round_up_and_refuse_less_than_a_header() -> None:
 
 
 def test_the_relay_passes_bytes_and_descriptors_on_and_counts_both_ways(tmp_path: Path) -> None:
+    """The daemon here answers and closes at once, so the relay may find it gone after its last byte."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(str(tmp_path / "daemon.sock"))
     listener.listen(1)

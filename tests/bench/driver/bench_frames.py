@@ -53,7 +53,8 @@ class Relay:
         sent = socket.send_fds(sink, [data], descriptors) if descriptors else 0
         for descriptor in descriptors:
             socket.close(descriptor)
-        sink.sendall(data[sent:])
+        if sent < len(data):
+            sink.sendall(data[sent:])
 
 
 def bytes_per_call(before: tuple[int, int], after: tuple[int, int], calls: int) -> tuple[int, int]:

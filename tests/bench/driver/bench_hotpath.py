@@ -77,7 +77,7 @@ def _system_calls(context: Context, name: str, pid: int, side: Side, mode: str, 
     often = {call: each for call, each in sorted(by_name.items(), key=lambda item: -item[1]) if each >= 0.01}
     listed = ", ".join(f"{call} {each:g}" for call, each in often.items())
     return _per_call(
-        f"syscalls-{name}", f"system calls a call, {who}", listed or "none", sum(by_name.values()), polls, {"by_name": by_name}
+        f"syscalls-{name}", f"system calls a call, {who}: {listed or 'none'}", "", sum(by_name.values()), polls, {"by_name": by_name}
     )
 
 
@@ -111,7 +111,7 @@ def kernel_costs(context: Context) -> list[Row]:
             rows.append(_system_calls(context, f"{name}-daemon", daemon.pid, side, "execute-fetch", polls, "daemon"))
             rows.append(_system_calls(context, f"{name}-client", side.pid, side, "execute-fetch", polls, "client"))
     daemon = context.sleeping()
-    with context.python_side("pjrtd-costs", "side_pjrtd.py", daemon.target) as side:
+    with context.python_side("pjrtd-costs", "side_pjrtd.py", daemon.target, "--sleep") as side:
         rows += _kernel_rows("python-sleeping", "nobody", daemon, side, "execute-fetch")
         rows.append(
             _system_calls(context, "python-sleeping-daemon", daemon.pid, side, "execute-fetch", "nobody", "daemon")

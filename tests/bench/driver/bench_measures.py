@@ -16,7 +16,6 @@ from bench_interleave import Series, latency_series, pooled_percentiles_us, race
 from bench_process import BenchError, Daemon, Side, placed, resident_bytes
 from bench_report import Bound, Row
 
-IN_PROCESS = "nobody (in process)"
 IDLE_CONNECTIONS = 1000
 BUSY_CLIENTS = 8
 FRAME_CALLS = 1000
@@ -29,37 +28,27 @@ def slicer(side: Side, mode: str, duration_ms: int) -> Callable[[], Mapping[str,
 def python_calls(context: Context) -> list[Row]:
     """`(out,) = exe(a); out.to_host()` on 8 floats."""
     ms = context.settings.slice_ms
+    sleeping, polling = context.sleeping(), context.polling()
     with contextlib.ExitStack() as stack:
-        pypjrt = stack.enter_context(context.python_side("pypjrt", "side_pypjrt.py", context.settings.plugin))
-        sleeping, polling = (
-            stack.enter_context(context.python_side(f"pjrtd-{name}", "side_pjrtd.py", daemon.target))
-            for name, daemon in (("sleeping", context.sleeping()), ("polling", context.polling()))
-        )
-        results = race(
-            {side.name: slicer(side, "execute-fetch", ms) for side in (pypjrt, sleeping, polling)},
-            context.settings.rounds,
-        )
+        sides = [
+            context.python_side("pypjrt", "side_pypjrt.py", context.settings.plugin),
+            context.python_side("daemon-sleeps", "side_pjrtd.py", sleeping.target),
+            context.python_side("both-poll", "side_pjrtd.py", polling.target),
+            context.python_side("nobody-polls", "side_pjrtd.py", sleeping.target, "--sleep"),
+        ]
+        for side in sides:
+            stack.enter_context(side)
+        results = race({side.name: slicer(side, "execute-fetch", ms) for side in sides}, context.settings.rounds)
     peer = latency_series("pypjrt", results["pypjrt"])
-    title = "Python, execute 8 floats and fetch"
+
+    def row(name: str, kind: str, title: str, polls: str, bound: Bound | None = None) -> Row:
+        title = f"Python, execute 8 floats and fetch{title}"
+        return Row(name, title, "us", latency_series("pjrtd", results[kind]), peer, bound=bound, polls=polls)
+
     return [
-        Row(
-            "python-sleeping",
-            f"{title}, no busy polling",
-            "us",
-            latency_series("pjrtd", results["pjrtd-sleeping"]),
-            peer,
-            bound=Bound("<", 0.5, "under 0.5x"),
-            polls="nobody; peer in process",
-        ),
-        Row(
-            "python-polling",
-            f"{title}, default",
-            "us",
-            latency_series("pjrtd", results["pjrtd-polling"]),
-            peer,
-            bound=Bound("<", 0.25, "under 0.25x"),
-            polls="daemon, for a moment after a request; client sleeps; peer in process",
-        ),
+        row("python-sleeping", "daemon-sleeps", ", daemon sleeps", "client", Bound("<", 0.5, "under 0.5x")),
+        row("python-polling", "both-poll", ", as it comes", "daemon and client", Bound("<", 0.25, "under 0.25x")),
+        row("python-nobody", "nobody-polls", ", both sleep", "nobody"),
     ]
 
 
@@ -126,7 +115,7 @@ def c_calls(context: Context) -> list[Row]:
         )
 
     return [
-        row("c-polling", "spin", "", "both sides, of both", Bound("<", 3, "under 3x")),
+        row("c-polling", "spin", "", "both sides", Bound("<", 3, "under 3x")),
         row("c-sleeping", "two-cores", ", a core each", "nobody", Bound("<", 1.5, "under 1.5x")),
         row("c-sleeping-one-core", "one-core", ", on one core", "nobody"),
         row("c-sleeping-free", "free", ", cores as they come", "nobody"),
@@ -158,7 +147,7 @@ def dot_calls(context: Context) -> list[Row]:
             ours,
             latency_series("jax, np.asarray(f(y))", results["jax-fetch"]),
             bound=Bound("<", 3, "under 3x"),
-            polls="daemon and client; jax in process",
+            polls="daemon and client",
         ),
         Row(
             "dot-block",
@@ -166,7 +155,7 @@ def dot_calls(context: Context) -> list[Row]:
             "us",
             ours,
             latency_series("jax, block_until_ready", results["jax-block"]),
-            polls="daemon and client; jax in process",
+            polls="daemon and client",
         ),
     ]
 
@@ -203,7 +192,7 @@ def first_result(context: Context) -> list[Row]:
             series["jax"],
             comparison="itself",
             bound=Bound("<", 120, "under 120 ms"),
-            polls="daemon; client sleeps",
+            polls="daemon and client",
         )
     ]
 
@@ -234,7 +223,7 @@ def memory(context: Context) -> list[Row]:
             series("plugin", "total"),
             comparison="difference",
             bound=Bound("<", 25, "plugin + 25 MB"),
-            polls=IN_PROCESS + "; daemon idle",
+            polls="nobody",
         ),
         Row(
             "memory-anonymous",
@@ -341,7 +330,7 @@ def busy_clients(context: Context) -> list[Row]:
             "busy-c",
             "C",
             lambda i: context.c_client(polling, spin=True, name=f"busy-c-{i}"),
-            "daemon and clients, as they come",
+            "daemon and clients",
             bounded=True,
         ),
         *_busy_rows(
@@ -357,7 +346,7 @@ def busy_clients(context: Context) -> list[Row]:
             "busy-python",
             "Python",
             lambda i: context.python_side(f"busy-python-{i}", "side_pjrtd.py", polling.target),
-            "daemon; clients sleep",
+            "daemon and clients",
             bounded=False,
         ),
     ]

@@ -31,7 +31,7 @@ def pipelined(context: Context) -> list[Row]:
             },
             context.settings.rounds,
         )
-    polls = "daemon; client writes ahead; peer in process"
+    polls = "daemon"
     return [
         Row(
             "pipelined-c",
@@ -96,7 +96,7 @@ def transfers(context: Context) -> list[Row]:
                             "GB/s",
                             throughput_series("pjrtd", results[ours], mb << 20),
                             throughput_series(peer_name, results[peer], mb << 20),
-                            polls="daemon; client sleeps; peer in process",
+                            polls="daemon",
                         )
                     )
     return rows

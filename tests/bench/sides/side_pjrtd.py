@@ -1,4 +1,6 @@
-"""The pjrtd Python client: `side_pjrtd.py TARGET`. The same calls as side_pypjrt.py makes."""
+"""The pjrtd Python client: `side_pjrtd.py TARGET [--sleep]`. The same calls as side_pypjrt.py makes.
+
+Without --sleep a waiting call polls as the client does by default; with it, it sleeps at once."""
 
 from __future__ import annotations
 
@@ -10,7 +12,8 @@ from small_calls import F32, FLOATS, Transfer, check_doubled
 
 
 def main() -> None:
-    client = pjrtd.Client.create(sys.argv[1]).__enter__()
+    busy_poll_us = 0 if "--sleep" in sys.argv[2:] else None
+    client = pjrtd.Client.create(sys.argv[1], busy_poll_us=busy_poll_us).__enter__()
     device = client.devices()[0]
     exe = client.compile(ADD_PROGRAM)
     a = client.buffer_from_host(FLOATS, F32, [8], device)
@@ -19,7 +22,7 @@ def main() -> None:
         (out,) = exe(a)
         return out.to_host()
 
-    def upload(data: object, size_bytes: int):
+    def upload(data: bytearray, size_bytes: int) -> pjrtd.Buffer:
         return client.buffer_from_host(data, F32, [size_bytes // 4], device)
 
     check_doubled(execute_fetch())

@@ -20,7 +20,7 @@ def main() -> None:
         (out,) = exe(a)
         return out.to_host()
 
-    def upload(data: object, size_bytes: int):
+    def upload(data: bytearray, size_bytes: int) -> pypjrt.Buffer:
         return client.buffer_from_host(data, F32, [size_bytes // 4], device)
 
     check_doubled(execute_fetch())
