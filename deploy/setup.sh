@@ -128,7 +128,7 @@ print(pathlib.Path(u.find_spec("lammps_jax_pjrt_cpu").submodule_search_locations
 configure_and_build() {
   local preset=$1
   shift
-  cmake --preset "$preset" -S "$root" -DPython3_EXECUTABLE="$venv/bin/python" &&
+  cmake --preset "$preset" -S "$root" -DPython3_EXECUTABLE="$venv/bin/python" -DPJRTD_TEST_PLUGIN="$(plugin_path)" &&
     cmake --build "$build/$preset" -- "$@"
 }
 

@@ -20,6 +20,7 @@ SYNTHESIS = re.compile(r"Synthesis: Tested: (\d+) \| Passing: (\d+) \| Failing: 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 # Criterion does not notice what a sanitizer reports when a test's process ends.
 SANITIZERS = re.compile(r"(?:ERROR|WARNING): ((?:Address|Leak|Thread|UndefinedBehavior)Sanitizer: .*)|(\S+: runtime error: .*)")
+CRITERION_FAILED = re.compile(r"(?:^\[FAIL\] (?=\S+: \()|Warning! The test `)(\w+::\w+)", re.MULTILINE)
 CRITERION_SKIP = re.compile(r"^\[SKIP\] (\S+)", re.MULTILINE)
 
 
@@ -63,7 +64,7 @@ def count_case(case: ElementTree.Element) -> Counts:
     passed = sum(int(found[1]) for found in syntheses)
     failing = sum(int(found[2]) + int(found[3]) for found in syntheses)
     skipped = CRITERION_SKIP.findall(output)
-    failures = [f"{name}: {line}" for line in re.findall(r"^\[FAIL\] (.*)", output, re.MULTILINE)][:failing]
+    failures = [f"{name}: {found}" for found in sorted(set(CRITERION_FAILED.findall(output)))][:failing]
     failures += [f"{name}: a test that failed"] * (failing - len(failures))
     failures += [f"{name}: {test} (skipped)" for test in skipped]
     failures += reports

@@ -11,7 +11,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import count_results  # noqa: E402
 
-CRITERION = """\x1b[0;34m[----]\x1b[0m x
+CRITERION = """\x1b[0;34m[----]\x1b[0m Warning! The test `log::ends` crashed during its setup or teardown.
+\x1b[0;34m[----]\x1b[0m x
 [\x1b[0;31mFAIL\x1b[0m] log::keeps_order: (0.00s)
 [\x1b[0;34m====\x1b[0m] \x1b[1mSynthesis: Tested: 5 | Passing: 3 | Failing: 1 | Crashing: 1 \x1b[0m
 """
@@ -69,7 +70,7 @@ def test_names_the_criterion_tests_that_failed() -> None:
     ElementTree.SubElement(element, "system-out").text = CRITERION
     counts = count_results.count_case(element)
     assert counts.passed == 3
-    assert counts.failures == ["unit: log::keeps_order: (0.00s)", "unit: a test that failed"]
+    assert counts.failures == ["unit: log::ends", "unit: log::keeps_order"]
 
 
 def test_counts_a_criterion_test_that_is_disabled_as_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
