@@ -388,10 +388,14 @@ class Client:
             options = CompileOptions(use_shardy_partitioner=b"sdy." in code)
         rest = CompileRequest(code_bytes=len(code), options=options.to_wire()).encode()
         id, payload = self._connection.compile(rest, code, timeouts.resolve(timeout))
+        made: Executable | None = None
         try:
-            return read_compile_reply(self, id, payload)
+            made = read_compile_reply(self, id, payload)
+            made._id = id  # pyright: ignore[reportPrivateUsage]
+            return made
         except BaseException:
-            self._connection.discard_program(id)
+            if made is None or not made._id:  # pyright: ignore[reportPrivateUsage]
+                self._connection.discard_program(id)
             raise
 
     # ---- waiting ----

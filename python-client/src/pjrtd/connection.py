@@ -160,7 +160,6 @@ class Connection(FrameSink):
         except BaseException:
             self._abandon(call)
             raise
-        self._calls.pop(call.id, None)
         if call.error is not None:
             raise self._reported(call.error)
         return call
@@ -250,6 +249,7 @@ class Connection(FrameSink):
             with self._tx:
                 if self._sending or self._failure is not None:
                     self._check_usable()
+                before = self._transport.writes
                 self._sending = True
                 try:
                     take = self._buffers.take
@@ -268,11 +268,15 @@ class Connection(FrameSink):
                             inline,
                         )
                     )
-                    before = self._take_garbage() if self._garbage or self._garbage_programs else b""
+                    garbage = self._take_garbage() if self._garbage or self._garbage_programs else b""
                     call = self._next_call
                     self._next_call = call + 1
                     self._quiet += 1
-                    self._put(before + self._pack(1, _EXECUTE, call, payload, len(bulk), 1, deadline_ns) + bulk)
+                    self._put(garbage + self._pack(1, _EXECUTE, call, payload, len(bulk), 1, deadline_ns) + bulk)
+                except BaseException:
+                    if self._transport.writes == before:  # the daemon will never hear of them
+                        outputs.clear()
+                    raise
                 finally:
                     self._sending = False
             if self._transport.backlog:
@@ -285,11 +289,17 @@ class Connection(FrameSink):
     def sync(self, until: float | None) -> None:
         """Waits until everything that was sent has ended, and raises the first failure of a quiet call that nobody
         has been told of."""
-        self.request(methods.SESSION_SYNC, b"", until)
+        self._forget(self.request(methods.SESSION_SYNC, b"", until))
         failure = self._quiet_failure
         self._quiet_failure = None
         if failure is not None:
             raise failure[1].again()
+
+    def _forget(self, sync: Call) -> None:
+        """Drops calls that were abandoned before `sync` was sent and have ended without an answer, as quiet ones do."""
+        for number, call in tuple(self._calls.items()):
+            if call.abandoned and call.expected < 0 and number < sync.id:
+                self._calls.pop(number, None)
 
     def discard_buffer(self, buffer: bytes, size: int) -> None:
         """Deletes a buffer, at the latest with the next frame that is sent. Never blocks; may be called anywhere."""
@@ -328,12 +338,13 @@ class Connection(FrameSink):
         waits to be deleted goes before it. A quiet request whose bulk is in the frame is not waited for."""
         with self._tx:
             self._check_usable()
+            before = self._transport.writes
             self._sending = True
             try:
                 if ids is not None:
                     call.made = ids.take()
                     payload = b"\x08" + call.made + payload
-                before = self._take_garbage() if self._garbage or self._garbage_programs else b""
+                garbage = self._take_garbage() if self._garbage or self._garbage_programs else b""
                 number = self._next_call
                 self._next_call = number + 1
                 call.id = number
@@ -343,7 +354,12 @@ class Connection(FrameSink):
                 if not flags or not bulk:
                     self._calls[number] = call
                 head = self._pack(frame.REQUEST, call.method, number, payload, len(bulk), flags, deadline_ns)
-                self._put(before + head + bulk)
+                self._put(garbage + head + bulk)
+            except BaseException:
+                if self._transport.writes == before:  # the daemon will never hear of it
+                    self._calls.pop(call.id, None)
+                    call.id, call.made = 0, b""
+                raise
             finally:
                 self._sending = False
 
@@ -425,7 +441,7 @@ class Connection(FrameSink):
                 events = poller.poll(1000 if held[0] else _DRAIN_MS)
                 if held[0]:
                     self._reader = get_ident()
-                    if events and events[0][1] & _POLL_FAILED:
+                    if self._transport.unfinished or events and events[0][1] & _POLL_FAILED:
                         self._receive()
             finally:
                 if held and held[0]:
@@ -440,10 +456,7 @@ class Connection(FrameSink):
         """Nobody waits for the call any more. Its memory is not touched from here on, its answer will be dropped."""
         call.destination = None
         call.abandoned = True
-        if call.done or not call.id:
-            self._calls.pop(call.id, None)
-            return
-        if self._calls.get(call.id) is not call:
+        if call.done or self._calls.get(call.id) is not call:
             return
         try:
             with self._tx:
@@ -464,7 +477,7 @@ class Connection(FrameSink):
         while len(self._checkpoints) > 2:
             oldest = self._checkpoints[0]
             self._wait(oldest, until, NEVER)
-            self._calls.pop(oldest.id, None)
+            self._forget(oldest)
             try:
                 self._checkpoints.remove(oldest)
             except ValueError:
@@ -500,6 +513,8 @@ class Connection(FrameSink):
     def _read_for(self, call: Call, until: float | None, credit: int) -> None:
         """Reads, for everybody, until the call has what it waits for or its time is over. Holds _rx."""
         poll = self._poll.poll
+        if self._transport.unfinished:
+            self._receive()
         if self._spin_s:
             if self._spin_skips > 0:
                 self._spin_skips -= 1
@@ -662,9 +677,8 @@ class Connection(FrameSink):
 
     def _end(self, call: Call, serial: int) -> None:
         call.done = True
-        if call.abandoned:
-            self._last_frame = serial
-            self._calls.pop(call.id, None)
+        self._last_frame = serial  # before the call is forgotten: a repeated frame would be taken for a quiet failure
+        self._calls.pop(call.id, None)
         call.notify()
 
     def find_bulk_target(self, call: int) -> BulkTarget:

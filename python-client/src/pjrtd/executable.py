@@ -82,12 +82,10 @@ class Executable:
         *("_description", "arguments", "outputs", "compile_ns", "__weakref__"),
     )
 
-    _id: bytes  # what __del__ finds in an object whose __init__ did not run
-
     def __init__(self, client: Client, id: bytes, description: ProgramDescription, compile_ns: int) -> None:
+        self._id = b""  # its maker gives it the id, and with it the duty to release the program
         self._client = client
         self._connection = client._connection  # pyright: ignore[reportPrivateUsage]
-        self._id = id
         self._program = b"\x08" + id  # the first field of an ExecuteRequest
         self._description = description
         #: ProgramTensors, of one device.
@@ -287,7 +285,7 @@ class Executable:
 
     def _host_argument(self, data: Any, at: int, count: int, place: Placement) -> tuple[TensorType, bytes | memoryview]:
         tensor = self.arguments[at % count]
-        kind: type = type(data)
+        kind: type[object] = type(data)
         if tensor.unsupported:
             raise self._wrong(at, count, "absent", kind.__name__, f"it cannot be passed: {tensor.unsupported}")
         try:

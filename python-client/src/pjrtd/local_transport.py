@@ -8,8 +8,6 @@ assignment after the work that it stands for; work that was interrupted before i
 
 from __future__ import annotations
 
-from collections import deque
-
 try:  # the `socket` module would cost more time to import than everything else here
     import _socket as socket
 except ImportError:
@@ -24,6 +22,9 @@ if TYPE_CHECKING:
     from typing import Optional
 
     Buffer = bytes | memoryview
+    # what is not out yet, in order: (position in the stream where the buffer ends, buffer); bytes sent so far; sends
+    # not accounted yet; writes so far
+    SendState = tuple[tuple[tuple[int, Buffer], ...], int, list[int], int]
     # the receive buffer; where unread bytes start and stop; receives not accounted yet; the ITEM whose bulk is being
     # read: its target, where in the target its next byte goes and where its last byte ends; frames handed over
     ReceiveState = tuple[memoryview, int, int, list[int], Optional[BulkTarget], int, int, int]
@@ -36,7 +37,7 @@ _ITEM = frame.ITEM
 
 
 class LocalTransport(Transport):
-    __slots__ = ("target", "backlog", "_socket", "_progress", "_state", "_send", "_sendmsg", "_recv_into")
+    __slots__ = ("target", "unfinished", "_socket", "_out", "_state", "_send", "_sendmsg", "_recv_into")
 
     def __init__(self, connected: socket.socket, target: str) -> None:
         """Takes a connected stream socket."""
@@ -46,10 +47,8 @@ class LocalTransport(Transport):
         self._send = connected.send
         self._sendmsg = connected.sendmsg
         self._recv_into = connected.recv_into
-        # (position in the stream where the buffer ends, buffer): what is not out yet, in order
-        self.backlog: deque[tuple[int, Buffer]] = deque()  # pyright: ignore[reportIncompatibleMethodOverride]
-        # bytes sent so far: a sum, and sends that are not part of it yet
-        self._progress: tuple[int, list[int]] = (0, [])
+        self._out: SendState = ((), 0, [], 0)
+        self.unfinished = False
         self._state: ReceiveState = (memoryview(bytearray(_RECEIVE_BYTES)), 0, 0, [], None, 0, 0, 0)
 
     @classmethod
@@ -74,85 +73,93 @@ class LocalTransport(Transport):
 
     # ---- sending ----
 
+    @property
+    def backlog(self) -> object:
+        return self._out[0]
+
+    @property
+    def writes(self) -> int:
+        return self._out[3]
+
     def write(self, first: bytes | memoryview, *more: bytes | memoryview) -> None:
-        queue = self.backlog
-        base, log = self._progress
+        queue, base, log, writes = self._out
         if log:
             base += sum(log)
             log = []
-            self._progress = (base, log)
         if queue or more:
             end = queue[-1][0] if queue else base
-            queue.extend([(end := end + len(buffer), buffer) for buffer in (first, *more)])  # all or none
+            added = tuple([(end := end + len(buffer), buffer) for buffer in (first, *more)])
+            self._out = (queue + added, base, log, writes + 1)
             self.flush()
             return
-        queue.append((base + len(first), first))
+        end = base + len(first)
+        self._out = (((end, first),), base, log, writes + 1)
         try:
             log.extend(map(self._send, (first,)))
         except BlockingIOError:
             return
         except OSError as error:
             raise broken(self.target, error.strerror) from error
-        if log[0] == len(first):
-            queue.popleft()
+        if base + log[0] == end:
+            self._out = ((), end, [], writes + 1)
 
     def flush(self) -> bool:
-        queue = self.backlog
-        while queue:
-            base, log = self._progress
+        while True:
+            queue, base, log, writes = self._out
             if log:
                 base += sum(log)
                 log = []
-                self._progress = (base, log)
-            while queue and queue[0][0] <= base:
-                queue.popleft()
+            done = 0
+            while done < len(queue) and queue[done][0] <= base:
+                done += 1
+            queue = queue[done:]
+            self._out = (queue, base, log, writes)
             if not queue:
-                break
+                return True
             end, head = queue[0]
             buffers: list[Buffer] = [memoryview(head)[len(head) - (end - base) :]]
-            if len(queue) > 1:
-                for at in range(1, min(len(queue), _MAX_BUFFERS)):
-                    buffers.append(queue[at][1])
+            buffers += [buffer for _, buffer in queue[1:_MAX_BUFFERS]]
             try:
                 log.extend(map(self._sendmsg, (buffers,)))
             except BlockingIOError:
                 return False
             except OSError as error:
                 raise broken(self.target, error.strerror) from error
-        return True
 
     def settle(self) -> None:
-        queue = self.backlog
-        for at in range(len(queue)):
-            end, buffer = queue[at]
-            if isinstance(buffer, memoryview):
-                queue[at] = (end, bytes(buffer))
+        queue, base, log, writes = self._out
+        copied = tuple([(end, bytes(buffer)) for end, buffer in queue])
+        self._out = (copied, base, log, writes)
 
     # ---- receiving ----
 
     def receive(self, sink: FrameSink) -> bool:
         view, start, stop, log, item, place, end, frames = self._state
-        if not log:
+        if not self.unfinished:
             if item is not None and start == stop:  # the rest of an ITEM, where it belongs
                 destination = item.destination
                 into = view[: end - place] if destination is None else destination[place:end]
             else:
                 into = view[stop:]
+            self.unfinished = True
             try:
                 log.extend(map(self._recv_into, (into,)))
             except BlockingIOError:
+                self.unfinished = False
                 return False
             except OSError as error:
                 raise broken(self.target, error.strerror) from error
-        count = log[0]
-        if not count:
-            raise broken(self.target, "the daemon closed it")
-        if item is not None and start == stop:
-            place += count
-        else:
-            stop += count
-        self._state = (view, start, stop, [], item, place, end, frames)
+        if log:
+            count = log[0]
+            if not count:
+                raise broken(self.target, "the daemon closed it")
+            if item is not None and start == stop:
+                place += count
+            else:
+                stop += count
+            self._state = (view, start, stop, [], item, place, end, frames)
         self._deliver(sink)
+        self.unfinished = False
         return True
 
     def _deliver(self, sink: FrameSink) -> None:

@@ -57,9 +57,16 @@ class Transport:
 
     #: What kind of link it is, for repr and errors: "unix:/run/pjrtd/pjrtd.sock".
     target: str
+    #: Whether a `receive` was left early: the next one has something to do though nothing may be there to poll for.
+    unfinished: bool
     @property
     def backlog(self) -> object:
         """True where `write` took something that is not out yet, so that `flush` has something to do."""
+        raise NotImplementedError
+
+    @property
+    def writes(self) -> int:
+        """How many calls of `write` took what they were given: it tells after an exception whether one did."""
         raise NotImplementedError
 
     def fileno(self) -> int:

@@ -1,0 +1,120 @@
+"""Fixtures: a scripted peer for tests without a daemon, and a real daemon on a real plugin for those marked `live`.
+
+The daemon is PJRTD_BINARY, by default the release build; the plugin is PJRTD_TEST_PLUGIN, by default that of the
+lammps-jax-pjrt-cpu package. Where one of them is missing, live tests fail: they are not skipped.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from fake_daemon import FakeDaemon
+
+import pjrtd
+
+ROOT = Path(__file__).resolve().parents[1]
+PATIENCE = float(os.environ.get("PJRTD_TEST_PATIENCE", "1"))  # more where the daemon is slow, under a sanitizer
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
+    """What would be skipped has not been shown to work."""
+    outcome = yield
+    report = outcome.get_result()
+    if report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, which is not allowed here: {report.longrepr}"
+
+
+@pytest.fixture
+def fake(tmp_path: Path) -> Iterator[FakeDaemon]:
+    """A scripted peer. After the test it must not have seen anything wrong."""
+    with tempfile.TemporaryDirectory(prefix="pjrtd-") as folder:  # tmp_path may be too long for a socket
+        daemon = FakeDaemon(Path(folder))
+        yield daemon
+        daemon.stop()
+        assert [error for peer in daemon.peers for error in peer.errors] == []
+
+
+@pytest.fixture
+def fake_client(fake: FakeDaemon) -> Iterator[pjrtd.Client]:
+    with pjrtd.Client.create(fake.target, busy_poll_us=0) as client:
+        yield client
+
+
+def plugin_path() -> str:
+    path = os.environ.get("PJRTD_TEST_PLUGIN")
+    if path:
+        return path
+    try:
+        import lammps_jax_pjrt_cpu
+    except ImportError:
+        pytest.fail("no plugin to test with: set PJRTD_TEST_PLUGIN, or pip install lammps-jax-pjrt-cpu")
+    return str(lammps_jax_pjrt_cpu.PLUGIN_PATH)
+
+
+class LiveDaemon:
+    """A pjrtd process on the test plugin, with two devices."""
+
+    def __init__(self, folder: Path, *arguments: str) -> None:
+        binary = os.environ.get("PJRTD_BINARY", str(ROOT.parent / "build" / "release" / "bin" / "pjrtd"))
+        if not os.path.exists(binary):
+            pytest.fail(f"no daemon at {binary}: build it, or set PJRTD_BINARY")
+        self.target = f"unix:{folder}/pjrtd.sock"
+        self.log = folder / "log"
+        command = [binary, "--plugin", plugin_path(), "--listen", self.target]
+        command += ["--state-dir", str(folder / "state"), "--cache-dir", str(folder / "cache")]
+        command += ["--option", "cpu_device_count=2", *arguments]
+        with open(self.log, "wb") as log:
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log)
+        assert self.process.stdout is not None
+        ready, _, _ = select.select([self.process.stdout], [], [], 60 * PATIENCE)
+        line = self.process.stdout.readline().decode() if ready else ""
+        if line != f"pjrtd ready {self.target}\n":
+            self.process.kill()
+            pytest.fail(f"the daemon said {line!r} instead of being ready; its log:\n{self.log.read_text()}")
+
+    def stop(self) -> None:
+        assert self.process.poll() is None, f"the daemon ended by itself; its log:\n{self.log.read_text()}"
+        self.process.terminate()
+        try:
+            status = self.process.wait(30 * PATIENCE)
+        finally:
+            self.process.kill()
+        assert status == 0, f"the daemon ended with {status}; its log:\n{self.log.read_text()}"
+
+
+@pytest.fixture(scope="session")
+def daemon() -> Iterator[LiveDaemon]:
+    """The session's daemon. At the end it must be alive and stop with 0."""
+    with tempfile.TemporaryDirectory(prefix="pjrtd-") as folder:
+        running = LiveDaemon(Path(folder))
+        yield running
+        running.stop()
+
+
+@pytest.fixture
+def client(daemon: LiveDaemon) -> Iterator[pjrtd.Client]:
+    """A client of the live daemon, which has to be alive afterwards."""
+    with pjrtd.Client.create(daemon.target) as connected:
+        yield connected
+    assert daemon.process.poll() is None, f"the daemon is gone; its log:\n{daemon.log.read_text()}"
+
+
+def run_python(code: str, *arguments: str, timeout_s: float = 60, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Runs code in a fresh interpreter that finds the package."""
+    return subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src"), **environment},
+        capture_output=True,
+        text=True,
+        timeout=timeout_s * PATIENCE,
+        check=False,
+    )
