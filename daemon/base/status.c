@@ -213,7 +213,7 @@ pjrtd_status *pjrtd_status_with_argument(pjrtd_status *status, uint32_t index, c
 
 pjrtd_status *pjrtd_status_with_origin(pjrtd_status *status, uint64_t call) {
   bool mine;
-  if (!status) return NULL;
+  if (!status || status->origin_call) return status;
   status = own(status, &mine);
   if (mine) status->origin_call = call;
   return status;

@@ -60,6 +60,7 @@ PJRTD_MUST_USE pjrtd_status *pjrtd_status_with_code(pjrtd_status *status, pjrtd_
 /* Which argument, what was expected and what came. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_status_with_argument(pjrtd_status *status, uint32_t index, const char *expected,
                                                         const char *actual);
+/* The call that failed first: kept where it is known already. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_status_with_origin(pjrtd_status *status, uint64_t call);
 PJRTD_MUST_USE pjrtd_status *pjrtd_status_with_retry(pjrtd_status *status, uint64_t retry_after_ns);
 

@@ -39,13 +39,14 @@ pjrtd_status *pjrtd_handle_admin_stats(pjrtd_request *request) {
   for (size_t i = 0; i < client->num_devices; i++) {
     if (!client->devices[i].addressable) continue;
     pjrtd_lane_stats lane = pjrtd_lane_get_stats(runtime->device_lanes[client->devices[i].index]);
+    pjrtd_lane_stats open = pjrtd_lane_get_stats(runtime->open_lanes[client->devices[i].index]);
     Pjrtd__V1__LaneStats *message = list[reply.n_lanes] = &lanes[reply.n_lanes];
     pjrtd__v1__lane_stats__init(message);
     message->device = client->devices[i].id;
-    message->jobs = lane.jobs;
-    message->queued = lane.queued;
-    message->busy_ns = lane.busy_ns;
-    message->stuck = lane.stuck;
+    message->jobs = lane.jobs + open.jobs;
+    message->queued = lane.queued + open.queued;
+    message->busy_ns = lane.busy_ns + open.busy_ns;
+    message->stuck = lane.stuck + open.stuck;
     reply.n_lanes++;
   }
   reply.lanes = list;

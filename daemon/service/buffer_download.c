@@ -11,7 +11,7 @@
 typedef struct {
   pjrtd_call call; /* first */
   pjrtd_buffer *buffer; /* held for reading */
-  pjrtd_staging staging;
+  pjrtd_staging *staging; /* owned; NULL where the data is sent from the device */
   pjrtd_stream stream;
   const pjrtd_peer_transport *transport; /* that has the stream */
   pjrtd_job job;
@@ -42,7 +42,7 @@ static void answer(pjrtd_peer *peer, const pjrtd_frame_header *header, const pjr
 }
 
 static void download_free(download_call *download) {
-  pjrtd_staging_deinit(&download->staging, download->call.runtime);
+  pjrtd_staging_destroy(download->staging);
   pjrtd_status_destroy(download->error);
   pjrtd_call_end(&download->call);
 }
@@ -86,13 +86,14 @@ static void send_data(download_call *download, const void *data, uint64_t bytes)
 
 static void download_run(pjrtd_job *job) {
   download_call *download = (download_call *)((char *)job - offsetof(download_call, job));
-  download->error = pjrtd_device_buffer_read(download->buffer->device_buffer, download->staging.data,
-                                             download->staging.size_bytes);
+  download->error = pjrtd_device_buffer_read(download->buffer->device_buffer, download->staging->data,
+                                             download->staging->size_bytes);
 }
 
 static void download_done(pjrtd_job *job) {
   download_call *download = (download_call *)((char *)job - offsetof(download_call, job));
   pjrtd_runtime_job_ended(download->call.runtime);
+  if (job->refusal) download->error = PJRTD_TAKE(job->refusal);
   download->submitted = false;
   if (download->abandoned) {
     download_free(download);
@@ -100,7 +101,7 @@ static void download_done(pjrtd_job *job) {
     pjrtd_call_fail(&download->call, PJRTD_TAKE(download->error));
     download_free(download);
   } else {
-    send_data(download, download->staging.data, download->staging.size_bytes);
+    send_data(download, download->staging->data, download->staging->size_bytes);
   }
 }
 
@@ -115,7 +116,7 @@ static void download_ready(pjrtd_operation *operation) {
       send_data(download, view, bytes);
       return;
     }
-    status = pjrtd_staging_init(&download->staging, call->runtime, bytes, "the download");
+    status = pjrtd_staging_create(call->runtime, bytes, "the download", &download->staging);
     if (!status) {
       const pjrtd_device *device = pjrtd_device_buffer_device(download->buffer->device_buffer);
       download->job = (pjrtd_job){.run = download_run, .done = download_done};

@@ -9,13 +9,6 @@
 #include "service/convert.h"
 #include "service/staging.h"
 
-/* Pages that the plugin reads, possibly long after the call. Freed by the event, from any thread, through the mailbox. */
-typedef struct {
-  pjrtd_message released;
-  pjrtd_runtime *runtime;
-  pjrtd_staging staging;
-} lent_pages;
-
 typedef struct {
   pjrtd_call call; /* first */
   pjrtd_buffer *buffer; /* retained */
@@ -23,29 +16,23 @@ typedef struct {
   const pjrtd_memory *memory;
   pjrtd_tensor_type type;
   int64_t dims[PJRTD_MAX_RANK];
-  lent_pages *pages; /* owned until the plugin has it */
+  pjrtd_staging *pages; /* owned until the plugin has them */
+  pjrtd_staging *lent;  /* what it was given, as long as that is there */
   pjrtd_job job;
   pjrtd_device_buffer *made; /* by the job */
   pjrtd_status *error;       /* by the job */
   bool submitted, abandoned;
 } upload_call;
 
-static void free_pages(pjrtd_message *message) {
-  lent_pages *pages = (lent_pages *)((char *)message - offsetof(lent_pages, released));
-  pjrtd_staging_deinit(&pages->staging, pages->runtime);
-  pjrtd_free(pages);
-}
-
 /* Any thread. */
 static void on_pages_released(void *user, pjrtd_status *error) {
-  lent_pages *pages = user;
   pjrtd_status_destroy(error);
-  pages->released.deliver = free_pages;
-  pjrtd_mailbox_post(pages->runtime->mailbox, &pages->released);
+  pjrtd_staging_release(user);
 }
 
 static void upload_free(upload_call *upload) {
-  if (upload->pages) free_pages(&upload->pages->released);
+  if (upload->lent) upload->lent->watcher = NULL;
+  pjrtd_staging_destroy(upload->pages);
   pjrtd_resource_release(&upload->buffer->resource);
   pjrtd_call_end(&upload->call);
 }
@@ -60,14 +47,14 @@ static void upload_abandon(pjrtd_call *call, pjrtd_status *why) {
 
 static void upload_run(pjrtd_job *job) {
   upload_call *upload = (upload_call *)((char *)job - offsetof(upload_call, job));
-  lent_pages *pages = upload->pages;
   /* From here on the pages may be released by another thread at any time. */
-  upload->pages = NULL;
-  upload->error = pjrtd_device_buffer_adopt_host(upload->call.runtime->client, pages->staging.data, &upload->type,
+  pjrtd_staging *pages = PJRTD_TAKE(upload->pages);
+  upload->error = pjrtd_device_buffer_adopt_host(upload->call.runtime->client, pages->data, &upload->type,
                                                  upload->device, upload->memory, on_pages_released, pages,
                                                  &upload->made);
   if (upload->error) {
-    upload->pages = pages;
+    upload->pages = upload->lent = pages;
+  pages->watcher = &upload->lent;
     return;
   }
   upload->error = pjrtd_device_buffer_await(upload->made);
@@ -94,6 +81,7 @@ static void upload_fail(upload_call *upload, pjrtd_status *status) {
 static void upload_done(pjrtd_job *job) {
   upload_call *upload = (upload_call *)((char *)job - offsetof(upload_call, job));
   pjrtd_runtime_job_ended(upload->call.runtime);
+  if (job->refusal) upload->error = PJRTD_TAKE(job->refusal);
   if (upload->abandoned) {
     pjrtd_status_destroy(upload->error);
     pjrtd_device_buffer_destroy(upload->made);
@@ -102,6 +90,8 @@ static void upload_done(pjrtd_job *job) {
     upload_fail(upload, PJRTD_TAKE(upload->error));
   } else {
     pjrtd_buffer_set(upload->buffer, upload->made);
+    /* Pages that are not back are adopted: the buffer counts them. */
+    if (upload->lent) pjrtd_staging_uncount(upload->lent);
     answer(upload->call.peer, &upload->call.header, upload->buffer);
     upload_free(upload);
   }
@@ -167,20 +157,17 @@ static pjrtd_status *upload_inline(pjrtd_request *request, const pjrtd_tensor_ty
 static pjrtd_status *upload_items(pjrtd_request *request, const pjrtd_tensor_type *type, uint64_t bytes,
                                   const pjrtd_device *device, const pjrtd_memory *memory, pjrtd_buffer *buffer) {
   pjrtd_runtime *runtime = request->peer->runtime;
-  lent_pages *pages = pjrtd_calloc(1, sizeof *pages);
-  if (!pages) return pjrtd_status_oom();
-  pages->runtime = runtime;
   char text[PJRTD_TENSOR_TYPE_TEXT];
-  pjrtd_status *status =
-      pjrtd_staging_init(&pages->staging, runtime, bytes, pjrtd_tensor_type_format(type, text));
-  upload_call *upload = NULL;
-  if (!status) status = pjrtd_call_create(request, sizeof *upload, 1, NULL, upload_abandon, &upload);
+  pjrtd_staging *pages;
+  PJRTD_TRY(pjrtd_staging_create(runtime, bytes, pjrtd_tensor_type_format(type, text), &pages));
+  upload_call *upload;
+  pjrtd_status *status = pjrtd_call_create(request, sizeof *upload, 1, NULL, upload_abandon, &upload);
   if (status) {
-    pjrtd_staging_deinit(&pages->staging, runtime);
-    pjrtd_free(pages);
+    pjrtd_staging_destroy(pages);
     return status;
   }
-  upload->pages = pages;
+  upload->pages = upload->lent = pages;
+  pages->watcher = &upload->lent;
   upload->buffer = buffer;
   pjrtd_resource_retain(&buffer->resource);
   upload->device = device;
@@ -190,7 +177,7 @@ static pjrtd_status *upload_items(pjrtd_request *request, const pjrtd_tensor_typ
   upload->type.dims = upload->dims;
   pjrtd_operation_hold(&upload->call.operation, &buffer->resource, PJRTD_HOLD_WRITE);
   pjrtd_operation_grant_new(&upload->call.operation);
-  pjrtd_call_receive(&upload->call, pages->staging.data, bytes, upload_received);
+  pjrtd_call_receive(&upload->call, pages->data, bytes, upload_received);
   return PJRTD_OK;
 }
 

@@ -54,8 +54,10 @@ void pjrtd_request_answer(const pjrtd_request *request, const ProtobufCMessage *
 
 void pjrtd_answer_error(pjrtd_peer *peer, const pjrtd_frame_header *request, pjrtd_status *status) {
   peer->runtime->stats.calls_failed++;
-  if (request->quiet && !peer->failed_call) {
+  /* The first in the order of the requests, whatever order they fail in. */
+  if (request->quiet && (!peer->failed_call || request->call < peer->failed_call)) {
     peer->failed_call = request->call;
+    pjrtd_status_destroy(peer->failure);
     peer->failure = pjrtd_status_retain(status);
   }
   if (!peer->gone) {

@@ -1,7 +1,7 @@
-/* pjrtd_execute_check: the plugin compares byte sizes only, so everything is compared here. Loop thread. */
+/* pjrtd_execute_check: the plugin compares byte sizes only, so everything is compared here (device layouts by the plugin
+ * layer, which knows them). Loop thread. */
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "service/execute_work.h"
 
@@ -53,31 +53,6 @@ static pjrtd_status *type_mismatch(const pjrtd_program_info *info, size_t positi
                   pjrtd_tensor_type_format(actual, got));
 }
 
-static bool same_layout(const pjrtd_layout *a, const pjrtd_layout *b) {
-  if (a->rank != b->rank || a->num_tiles != b->num_tiles) return false;
-  if (a->rank && memcmp(a->minor_to_major, b->minor_to_major, a->rank * sizeof *a->minor_to_major)) return false;
-  size_t dims = 0;
-  for (uint32_t i = 0; i < a->num_tiles; i++) {
-    if (a->tile_ranks[i] != b->tile_ranks[i]) return false;
-    dims += a->tile_ranks[i];
-  }
-  return !dims || !memcmp(a->tile_dims, b->tile_dims, dims * sizeof *a->tile_dims);
-}
-
-/* A buffer that the host can read in place is dense. */
-static pjrtd_status *check_layout(const pjrtd_program_info *info, size_t position, pjrtd_buffer *buffer) {
-  const pjrtd_program_tensor *wanted = &info->args[position % info->num_args];
-  if (!wanted->has_layout || (wanted->dense && pjrtd_device_buffer_view(buffer->device_buffer))) return PJRTD_OK;
-  pjrtd_layout layout;
-  pjrtd_status *status = pjrtd_device_buffer_layout(buffer->device_buffer, &layout);
-  if (status) { /* the plugin does not say: it will check for itself */
-    pjrtd_status_destroy(status);
-    return PJRTD_OK;
-  }
-  if (same_layout(&layout, &wanted->layout)) return PJRTD_OK;
-  return mismatch(info, position, "in the program's device layout", "in another layout");
-}
-
 static pjrtd_status *named_twice(const pjrtd_execute_work *work, size_t donated) {
   const pjrtd_program_info *info = work->program->info;
   size_t other = 0;
@@ -127,7 +102,6 @@ pjrtd_status *pjrtd_execute_check(const pjrtd_execute_work *work) {
       snprintf(actual, sizeof actual, "on device %d", device->id);
       return mismatch(info, i, expected, actual);
     }
-    PJRTD_TRY(check_layout(info, i, buffer));
   }
   if (info->any_donated) PJRTD_TRY(check_donation(work, info));
   return pjrtd_runtime_check_memory(work->program->runtime, work->program->output_bytes, "the program's output");

@@ -18,7 +18,7 @@ typedef struct {
   pjrtd_message ended;     /* from the plugin's thread */
   pjrtd_status *error;     /* by the job */
   pjrtd_status *event_error;
-  pjrtd_staging copies;
+  pjrtd_staging *copies; /* owned; NULL where outputs are read in place */
   uint64_t started_ns, execute_ns;
   bool pending, job_back, event_back; /* pending: an event tells when the devices are done */
   bool submitted, abandoned;
@@ -27,10 +27,11 @@ typedef struct {
 /* ---- resolving ---- */
 
 /* Where the arrays of a work lie: on the stack for the usual small call. */
+#define SMALL 16
 typedef struct {
-  pjrtd_buffer *args[16], *outputs[16];
-  pjrtd_device_buffer *device_args[16], *device_outputs[16];
-  struct pjrtd_inline_argument inline_args[16];
+  pjrtd_buffer *args[SMALL], *outputs[SMALL];
+  pjrtd_device_buffer *device_args[SMALL], *device_outputs[SMALL];
+  struct pjrtd_inline_argument inline_args[SMALL];
 } small_arrays;
 
 /* Names the outputs; those named before a failure are in `work` and get poisoned by the caller. */
@@ -125,8 +126,15 @@ static pjrtd_status *resolve_args(const pjrtd_request *request, const Pjrtd__V1_
 /* ---- at once ---- */
 
 static bool can_run_now(const pjrtd_execute_work *work) {
+  if (work->num_inline_args > SMALL) return false;
   if (!pjrtd_resource_readable_now(&work->program->resource) || !pjrtd_program_is_quick(work->program)) return false;
   const pjrtd_program_info *info = work->program->info;
+  if (info->num_outputs > SMALL) return false;
+  /* What the host cannot read in place needs a lane. */
+  for (size_t i = 0; i < work->num_fetch; i++)
+    if (work->fetch[i] < info->num_outputs && (!info->outputs[work->fetch[i]].dense ||
+                                               pjrtd_dtype_bits(info->outputs[work->fetch[i]].type.dtype) < 8))
+      return false;
   for (size_t i = 0; i < work->num_args; i++) {
     const pjrtd_buffer *buffer = work->args[i];
     if (!buffer) continue;
@@ -176,7 +184,7 @@ static pjrtd_status *run_now(pjrtd_request *request, pjrtd_execute_work *work) {
 static void execute_free(execute_call *execute) {
   pjrtd_execute_discard(&execute->work);
   release_outputs(&execute->work);
-  pjrtd_staging_deinit(&execute->copies, execute->call.runtime);
+  pjrtd_staging_destroy(execute->copies);
   pjrtd_status_destroy(execute->error);
   pjrtd_status_destroy(execute->event_error);
   pjrtd_free(execute->inline_data);
@@ -201,22 +209,25 @@ static void execute_abandon(pjrtd_call *call, pjrtd_status *why) {
   pjrtd_operation_give_back_failed(&call->operation);
   pjrtd_status_destroy(why);
   execute->abandoned = true;
-  if (execute->submitted && pjrtd_lane_withdraw(execute->job.lane, &execute->job)) {
+  if (execute->submitted && execute->job.lane && pjrtd_lane_withdraw(execute->job.lane, &execute->job)) {
     pjrtd_runtime_job_ended(call->runtime);
     execute->submitted = false;
-    pjrtd_execute_unprepare(&execute->work);
   }
   if (!execute->submitted) execute_free(execute);
 }
 
 static void on_event(void *user, pjrtd_status *error);
 
+/* On a lane, or, for a quick program that had to wait for something, on the loop: `submitted` either way, since with an
+ * event outstanding nothing may be freed. */
 static void execute_run(pjrtd_job *job) {
   execute_call *execute = (execute_call *)((char *)job - offsetof(execute_call, job));
   pjrtd_execute_call call = {.args = execute->work.device_args,
                              .num_args = execute->work.num_args,
                              .done = on_event,
                              .user = execute};
+  execute->error = pjrtd_execute_prepare(&execute->work);
+  if (execute->error) return;
   execute->started_ns = pjrtd_clock_now_ns();
   execute->error = pjrtd_executable_execute(execute->work.program->executable, &call, execute->work.device_outputs,
                                             &execute->pending);
@@ -226,7 +237,7 @@ static void execute_run(pjrtd_job *job) {
 static void fetch_run(pjrtd_job *job) {
   execute_call *execute = (execute_call *)((char *)job - offsetof(execute_call, job));
   const pjrtd_program_info *info = execute->work.program->info;
-  uint8_t *place = execute->copies.data;
+  uint8_t *place = execute->copies->data;
   for (size_t i = 0; i < execute->work.num_fetch && !execute->error; i++) {
     uint32_t position = execute->work.fetch[i];
     uint64_t bytes = info->outputs[position % info->num_outputs].host_bytes;
@@ -237,13 +248,15 @@ static void fetch_run(pjrtd_job *job) {
 
 static void answer_and_free(execute_call *execute) {
   pjrtd_call *call = &execute->call;
-  pjrtd_execute_answer(call->peer, &call->header, &execute->work, execute->copies.data, execute->execute_ns);
+  pjrtd_execute_answer(call->peer, &call->header, &execute->work, execute->copies ? execute->copies->data : NULL,
+                       execute->execute_ns);
   execute_free(execute);
 }
 
 static void fetch_done(pjrtd_job *job) {
   execute_call *execute = (execute_call *)((char *)job - offsetof(execute_call, job));
   pjrtd_runtime_job_ended(execute->call.runtime);
+  if (job->refusal) execute->error = PJRTD_TAKE(job->refusal);
   execute->submitted = false;
   if (execute->error) {
     pjrtd_call_fail(&execute->call, PJRTD_TAKE(execute->error));
@@ -259,7 +272,7 @@ static pjrtd_status *fetch(execute_call *execute) {
   uint64_t bytes = 0;
   for (size_t i = 0; i < execute->work.num_fetch; i++)
     bytes += info->outputs[execute->work.fetch[i] % info->num_outputs].host_bytes;
-  PJRTD_TRY(pjrtd_staging_init(&execute->copies, execute->call.runtime, bytes, "the outputs to be fetched"));
+  PJRTD_TRY(pjrtd_staging_create(execute->call.runtime, bytes, "the outputs to be fetched", &execute->copies));
   execute->job = (pjrtd_job){.run = fetch_run, .done = fetch_done};
   PJRTD_TRY(pjrtd_runtime_submit(execute->call.runtime,
                                  execute->call.runtime->transfer_lanes[info->devices[0]->index], &execute->job));
@@ -301,11 +314,18 @@ static void execute_finish(execute_call *execute) {
   execute_free(execute);
 }
 
+/* The plugin's call is back. */
+static void execute_returned(execute_call *execute) {
+  execute->job_back = true;
+  execute->work.program->ran_in_call = !execute->error && !execute->pending;
+  if (execute->error || !execute->pending || execute->event_back) execute_finish(execute);
+}
+
 static void execute_done(pjrtd_job *job) {
   execute_call *execute = (execute_call *)((char *)job - offsetof(execute_call, job));
   pjrtd_runtime_job_ended(execute->call.runtime);
-  execute->job_back = true;
-  if (execute->error || !execute->pending || execute->event_back) execute_finish(execute);
+  if (job->refusal) execute->error = PJRTD_TAKE(job->refusal);
+  execute_returned(execute);
 }
 
 static void deliver_event(pjrtd_message *message) {
@@ -334,25 +354,26 @@ static void execute_ready(pjrtd_operation *operation) {
   if (!status) {
     const pjrtd_program_info *info = work->program->info;
     work->device_outputs = pjrtd_calloc(info->num_outputs * info->num_devices, sizeof *work->device_outputs);
-    status = work->device_outputs ? pjrtd_execute_prepare(work) : pjrtd_status_oom();
+    if (!work->device_outputs) status = pjrtd_status_oom();
   }
   if (status) {
     execute_fail(execute, status);
     return;
   }
   execute->job = (pjrtd_job){.run = execute_run, .done = execute_done};
-  if (pjrtd_program_is_quick(work->program)) {
+  if (is_cpu(runtime) && pjrtd_program_is_quick(work->program) && work->num_inline_args <= SMALL) {
     /* It had to wait for something, but need not change threads for that. */
     runtime->stats.executes_on_loop++;
-    runtime->jobs_running++;
+    execute->submitted = true;
     execute_run(&execute->job);
-    execute_done(&execute->job);
+    execute_returned(execute);
     return;
   }
   runtime->stats.executes_on_lane++;
-  status = pjrtd_runtime_submit(runtime, runtime->device_lanes[work->program->info->devices[0]->index], &execute->job);
+  const pjrtd_program_info *info = work->program->info;
+  pjrtd_lane **lanes = info->straight_line ? runtime->device_lanes : runtime->open_lanes;
+  status = pjrtd_runtime_submit(runtime, lanes[info->devices[0]->index], &execute->job);
   if (status) {
-    pjrtd_execute_unprepare(work);
     execute_fail(execute, status);
     return;
   }
@@ -451,7 +472,7 @@ pjrtd_status *pjrtd_handle_execute(pjrtd_request *request) {
   work.device_outputs = small.device_outputs;
   work.inline_args = small.inline_args;
   PJRTD_AUTO_FREE void *block = NULL;
-  if (wanted->n_args > 16 || wanted->n_outputs > 16 || wanted->n_inline_args > 16)
+  if (wanted->n_args > SMALL || wanted->n_outputs > SMALL || wanted->n_inline_args > SMALL)
     PJRTD_TRY(make_room(&work, wanted, &block));
   /* Arguments first: an execution cannot use its own output. The outputs get their names whatever comes, to be poisoned
    * if need be. */
@@ -461,9 +482,7 @@ pjrtd_status *pjrtd_handle_execute(pjrtd_request *request) {
     pjrtd_status_destroy(naming);
   else
     status = naming;
-  bool now = !status && is_cpu(request->peer->runtime) && can_run_now(&work) &&
-             work.program->info->num_outputs <= 16;
-  if (now) {
+  if (!status && is_cpu(request->peer->runtime) && can_run_now(&work)) {
     status = run_now(request, &work);
   } else if (!status) {
     status = wait_for_it(request, &work);

@@ -31,9 +31,9 @@ typedef struct {
 } pjrtd_execute_work;
 
 /* Checks everything against the program (which is READY) and the buffers (which are held): count, element type,
- * dimensions, layout, device, liveness, donation, memory. Nothing has happened on failure. Loop thread. */
+ * dimensions, device, liveness, donation, memory. Nothing has happened on failure. Loop thread. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_execute_check(const pjrtd_execute_work *work);
-/* Fills device_args, uploading inline ones. Checked work. Loop thread. */
+/* Fills device_args, uploading inline ones. Checked work. Loop thread, or a lane where there are many. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_execute_prepare(pjrtd_execute_work *work);
 /* Frees what prepare made of inline arguments. */
 void pjrtd_execute_unprepare(pjrtd_execute_work *work);

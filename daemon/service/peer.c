@@ -90,6 +90,10 @@ static void on_request(pjrtd_peer *peer, const pjrtd_frame_header *header, const
                                   peer->last_call));
     return;
   }
+  if (header->call == UINT64_MAX) {
+    pjrtd_peer_fail(peer, header->call, header->method, PJRTD_INVALID("the call id is 2^64 - 1, after which none is left"));
+    return;
+  }
   if (!peer->greeted && header->method != PJRTD_METHOD_HELLO) {
     pjrtd_peer_fail(peer, header->call, header->method,
                     pjrtd_status_with_hint(pjrtd_status_make(PJRTD_CODE_FAILED_PRECONDITION,
@@ -133,10 +137,9 @@ static void on_credit(pjrtd_peer *peer, const pjrtd_frame_header *header, const 
   }
   pjrtd_call *call = pjrtd_id_map_find(&peer->calls, header->call);
   if (!call || !call->outbound) return;
-  if (__builtin_add_overflow(call->outbound->credit_bytes, bytes, &call->outbound->credit_bytes)) {
-    pjrtd_peer_fail(peer, header->call, header->method, PJRTD_INVALID("the credit of the call overflows 64 bits"));
-    return;
-  }
+  /* More than all there is is all there is. */
+  if (__builtin_add_overflow(call->outbound->credit_bytes, bytes, &call->outbound->credit_bytes))
+    call->outbound->credit_bytes = UINT64_MAX;
   peer->transport->kick(peer);
 }
 

@@ -18,7 +18,7 @@ typedef struct {
   pjrtd_value *overrides;        /* owned, with their texts */
   size_t num_overrides;
   char *code; /* as it came; owned unless staged */
-  pjrtd_staging staging;
+  pjrtd_staging *staging; /* owned */
   uint64_t code_bytes;
   bool compressed;
   uint64_t plain_bytes;
@@ -30,7 +30,7 @@ typedef struct {
 } compile_call;
 
 static void compile_free(compile_call *compile) {
-  pjrtd_staging_deinit(&compile->staging, compile->call.runtime);
+  pjrtd_staging_destroy(compile->staging);
   pjrtd_free(compile->code);
   for (size_t i = 0; i < compile->num_overrides; i++) pjrtd_value_deinit(&compile->overrides[i]);
   pjrtd_free(compile->overrides);
@@ -56,7 +56,7 @@ static void compile_abandon(pjrtd_call *call, pjrtd_status *why) {
 static pjrtd_status *decompress(const compile_call *compile, char **out_code) {
   *out_code = pjrtd_malloc(compile->plain_bytes);
   if (!*out_code) return pjrtd_status_oom();
-  const void *code = compile->code ? compile->code : compile->staging.data;
+  const void *code = compile->code ? compile->code : compile->staging->data;
   size_t size = ZSTD_decompress(*out_code, compile->plain_bytes, code, compile->code_bytes);
   pjrtd_status *status = PJRTD_OK;
   if (ZSTD_isError(size))
@@ -73,7 +73,7 @@ static pjrtd_status *decompress(const compile_call *compile, char **out_code) {
 static void compile_run(pjrtd_job *job) {
   compile_call *compile = (compile_call *)((char *)job - offsetof(compile_call, job));
   uint64_t started_ns = pjrtd_clock_now_ns();
-  const char *code = compile->code ? compile->code : compile->staging.data;
+  const char *code = compile->code ? compile->code : compile->staging->data;
   size_t code_bytes = compile->code_bytes;
   PJRTD_AUTO_FREE char *plain = NULL;
   if (compile->compressed) {
@@ -99,6 +99,7 @@ static void compile_done(pjrtd_job *job) {
   pjrtd_call *call = &compile->call;
   pjrtd_runtime *runtime = call->runtime;
   pjrtd_runtime_job_ended(runtime);
+  if (job->refusal) compile->error = PJRTD_TAKE(job->refusal);
   runtime->stats.compiles++;
   runtime->stats.compile_ns += compile->compile_ns;
   if (compile->abandoned) {
@@ -232,7 +233,7 @@ static pjrtd_status *begin(pjrtd_request *request, const Pjrtd__V1__CompileReque
   compile->compressed = wanted->compression;
   compile->plain_bytes = wanted->uncompressed_bytes;
   if (!request->header->bulk_bytes)
-    return pjrtd_staging_init(&compile->staging, compile->call.runtime, wanted->code_bytes, "the program's text");
+    return pjrtd_staging_create(compile->call.runtime, wanted->code_bytes, "the program's text", &compile->staging);
   compile->code = pjrtd_memdup(request->bulk, wanted->code_bytes);
   return compile->code ? PJRTD_OK : pjrtd_status_oom();
 }
@@ -267,6 +268,6 @@ pjrtd_status *pjrtd_handle_program_compile(pjrtd_request *request) {
   else if (compile->code)
     compile_submit(compile);
   else
-    pjrtd_call_receive(&compile->call, compile->staging.data, wanted->code_bytes, compile_received);
+    pjrtd_call_receive(&compile->call, compile->staging->data, wanted->code_bytes, compile_received);
   return PJRTD_OK;
 }

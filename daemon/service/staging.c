@@ -4,22 +4,68 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-pjrtd_status *pjrtd_staging_init(pjrtd_staging *staging, pjrtd_runtime *runtime, uint64_t size_bytes,
-                                 const char *what) {
-  *staging = (pjrtd_staging){0};
+#define QUICK_UNMAP_BYTES (1u << 20)
+
+pjrtd_status *pjrtd_staging_create(pjrtd_runtime *runtime, uint64_t size_bytes, const char *what,
+                                   pjrtd_staging **out_staging) {
+  *out_staging = NULL;
   PJRTD_TRY(pjrtd_runtime_check_memory(runtime, size_bytes, what));
+  pjrtd_staging *staging = pjrtd_calloc(1, sizeof *staging);
+  if (!staging) return pjrtd_status_oom();
+  /* No huge pages: clearing one at its first touch takes the loop milliseconds on a virtual machine. */
   void *data = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (data == MAP_FAILED) return pjrtd_status_from_errno(errno, "mapping memory for %s", what);
-  /* Fewer page faults where the kernel has huge pages; fine where not. */
-  if (size_bytes >= (2u << 20)) madvise(data, size_bytes, MADV_HUGEPAGE);
-  *staging = (pjrtd_staging){data, size_bytes};
+  if (data == MAP_FAILED) {
+    pjrtd_free(staging);
+    return pjrtd_status_from_errno(errno, "mapping memory for %s", what);
+  }
+  *staging = (pjrtd_staging){.data = data, .size_bytes = size_bytes, .runtime = runtime, .counted = true};
   runtime->stats.staging_bytes += size_bytes;
+  *out_staging = staging;
   return PJRTD_OK;
 }
 
-void pjrtd_staging_deinit(pjrtd_staging *staging, pjrtd_runtime *runtime) {
-  if (!staging->data) return;
+void pjrtd_staging_uncount(pjrtd_staging *staging) {
+  if (staging->counted) staging->runtime->stats.staging_bytes -= staging->size_bytes;
+  staging->counted = false;
+}
+
+static pjrtd_staging *staging_of(pjrtd_job *job) {
+  return (pjrtd_staging *)((char *)job - offsetof(pjrtd_staging, unmap));
+}
+
+static void unmap_run(pjrtd_job *job) {
+  pjrtd_staging *staging = staging_of(job);
   munmap(staging->data, staging->size_bytes);
-  runtime->stats.staging_bytes -= staging->size_bytes;
-  *staging = (pjrtd_staging){0};
+}
+
+static void unmapped(pjrtd_staging *staging) {
+  pjrtd_staging_uncount(staging);
+  pjrtd_free(staging);
+}
+
+static void unmap_done(pjrtd_job *job) {
+  pjrtd_runtime_job_ended(staging_of(job)->runtime);
+  unmapped(staging_of(job));
+}
+
+void pjrtd_staging_destroy(pjrtd_staging *staging) {
+  if (!staging) return;
+  if (staging->watcher) *staging->watcher = NULL;
+  staging->unmap = (pjrtd_job){.run = unmap_run, .done = unmap_done};
+  if (staging->size_bytes > QUICK_UNMAP_BYTES) {
+    pjrtd_status *status = pjrtd_runtime_submit(staging->runtime, staging->runtime->reaper, &staging->unmap);
+    if (!status) return;
+    pjrtd_status_destroy(status); /* no thread: it is unmapped here */
+  }
+  unmap_run(&staging->unmap);
+  unmapped(staging);
+}
+
+static void deliver_released(pjrtd_message *message) {
+  pjrtd_staging_destroy((pjrtd_staging *)((char *)message - offsetof(pjrtd_staging, released)));
+}
+
+void pjrtd_staging_release(pjrtd_staging *staging) {
+  staging->released.deliver = deliver_released;
+  pjrtd_mailbox_post(staging->runtime->mailbox, &staging->released);
 }

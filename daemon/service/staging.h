@@ -1,15 +1,26 @@
 /* Host memory for bulk data on its way in or out: page aligned, counted, and limited together with the buffers.
- * Loop thread. */
+ * Loop thread, but for release. */
 #pragma once
 
 #include "state/runtime.h"
 
-typedef struct {
-  void *data; /* NULL: none */
+typedef struct pjrtd_staging pjrtd_staging;
+struct pjrtd_staging {
+  void *data;
   uint64_t size_bytes;
-} pjrtd_staging;
+  pjrtd_runtime *runtime;
+  bool counted; /* in staging_bytes */
+  pjrtd_staging **watcher; /* set to NULL when it is destroyed; may be NULL */
+  pjrtd_job unmap;
+  pjrtd_message released;
+};
 
 /* RESOURCE_EXHAUSTED beyond the limit. Pages are touched by whoever writes them. */
-PJRTD_MUST_USE pjrtd_status *pjrtd_staging_init(pjrtd_staging *staging, pjrtd_runtime *runtime, uint64_t size_bytes,
-                                                const char *what);
-void pjrtd_staging_deinit(pjrtd_staging *staging, pjrtd_runtime *runtime);
+PJRTD_MUST_USE pjrtd_status *pjrtd_staging_create(pjrtd_runtime *runtime, uint64_t size_bytes, const char *what,
+                                                  pjrtd_staging **out_staging);
+/* NULL is fine. Unmapping takes time in proportion to the size, so big ones leave to another thread. */
+void pjrtd_staging_destroy(pjrtd_staging *staging);
+/* A device buffer has adopted the pages: they are counted as its bytes from here on. */
+void pjrtd_staging_uncount(pjrtd_staging *staging);
+/* Destroys it on the loop, later. Any thread. */
+void pjrtd_staging_release(pjrtd_staging *staging);

@@ -27,6 +27,21 @@ struct pjrtd_lane {
   pjrtd_lane_stats stats;
 };
 
+/* Under the mutex. */
+static void unqueue(pjrtd_lane *lane, pjrtd_job *job) {
+  if (job->previous)
+    job->previous->next = job->next;
+  else
+    lane->first = job->next;
+  if (job->next)
+    job->next->previous = job->previous;
+  else
+    lane->last = job->previous;
+  job->next = job->previous = NULL;
+  job->queued = false;
+  lane->stats.queued--;
+}
+
 /* The queue's thread is also freed here, by itself when abandoned, by destroy after joining otherwise. */
 static void *worker_main(void *argument) {
   worker *self = argument;
@@ -39,9 +54,7 @@ static void *worker_main(void *argument) {
       pthread_cond_wait(&lane->has_work, &lane->mutex);
       continue;
     }
-    lane->first = job->next;
-    if (!lane->first) lane->last = NULL;
-    lane->stats.queued--;
+    unqueue(lane, job);
     self->job = job;
     uint64_t started_ns = job->started_ns = pjrtd_clock_now_ns();
     pthread_mutex_unlock(&lane->mutex);
@@ -133,10 +146,13 @@ static void deliver_done(pjrtd_message *message) {
 
 pjrtd_status *pjrtd_lane_submit(pjrtd_lane *lane, pjrtd_job *job) {
   if (!lane->current) PJRTD_TRY(worker_start(lane, &lane->current));
-  job->next = NULL;
+  job->next = job->previous = NULL;
+  job->refusal = NULL;
   job->lane = lane;
   job->message.deliver = deliver_done;
   pthread_mutex_lock(&lane->mutex);
+  job->queued = true;
+  job->previous = lane->last;
   if (lane->last)
     lane->last->next = job;
   else
@@ -149,30 +165,38 @@ pjrtd_status *pjrtd_lane_submit(pjrtd_lane *lane, pjrtd_job *job) {
 }
 
 bool pjrtd_lane_withdraw(pjrtd_lane *lane, pjrtd_job *job) {
-  bool found = false;
   pthread_mutex_lock(&lane->mutex);
-  pjrtd_job *before = NULL;
-  for (pjrtd_job *at = lane->first; at; before = at, at = at->next) {
-    if (at != job) continue;
-    if (before)
-      before->next = job->next;
-    else
-      lane->first = job->next;
-    if (lane->last == job) lane->last = before;
-    lane->stats.queued--;
-    found = true;
-    break;
-  }
+  bool found = job->queued;
+  if (found) unqueue(lane, job);
   pthread_mutex_unlock(&lane->mutex);
   return found;
 }
 
-bool pjrtd_lane_check_stall(pjrtd_lane *lane, uint64_t now_ns, uint64_t stall_ms) {
+pjrtd_status *pjrtd_lane_exhausted(const pjrtd_lane *lane, uint64_t stuck) {
+  return pjrtd_status_with_hint(
+      pjrtd_status_make(PJRTD_CODE_RESOURCE_EXHAUSTED,
+                        "%llu calls of lane %s are stuck in the plugin, the most that are allowed",
+                        (unsigned long long)stuck, lane->name),
+      "programs that do not end cannot be stopped: restart pjrtd, or raise max_stuck");
+}
+
+/* Under the mutex. */
+static void refuse_queued(pjrtd_lane *lane) {
+  while (lane->first) {
+    pjrtd_job *job = lane->first;
+    unqueue(lane, job);
+    job->refusal = pjrtd_lane_exhausted(lane, lane->stats.stuck);
+    pjrtd_mailbox_post(lane->mailbox, &job->message);
+  }
+}
+
+bool pjrtd_lane_check_stall(pjrtd_lane *lane, uint64_t now_ns, uint64_t stall_ms, uint64_t max_stuck, bool refuse) {
   if (!lane->current) return false;
   bool moved = false;
   pthread_mutex_lock(&lane->mutex);
   pjrtd_job *job = lane->current->job;
-  if (job && now_ns > job->started_ns && now_ns - job->started_ns > stall_ms * 1000000u) {
+  if (job && lane->stats.stuck < max_stuck && now_ns > job->started_ns &&
+      now_ns - job->started_ns > stall_ms * 1000000u) {
     worker *fresh;
     pjrtd_status *status = worker_start(lane, &fresh);
     if (!status) {
@@ -181,6 +205,7 @@ bool pjrtd_lane_check_stall(pjrtd_lane *lane, uint64_t now_ns, uint64_t stall_ms
       lane->stats.stuck++;
       lane->current = fresh;
       moved = true;
+      if (refuse && lane->stats.stuck >= max_stuck) refuse_queued(lane);
     }
     pjrtd_status_destroy(status); /* the next check tries again */
   }

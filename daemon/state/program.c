@@ -54,6 +54,6 @@ void pjrtd_program_set(pjrtd_program *program, pjrtd_executable *executable) {
 }
 
 bool pjrtd_program_is_quick(const pjrtd_program *program) {
-  return program->info->straight_line && program->info->num_devices == 1 && program->measured_ns &&
+  return program->ran_in_call && program->info->straight_line && program->info->num_devices == 1 &&
          program->measured_ns <= (uint64_t)program->runtime->settings->loop_execute_us * 1000;
 }

@@ -29,6 +29,7 @@ static void push_ready(pjrtd_operation *operation) {
   pjrtd_ready_list *list = operation->list;
   operation->queued = true;
   operation->next = NULL;
+  operation->previous = list->last;
   if (list->last)
     list->last->next = operation;
   else
@@ -38,27 +39,23 @@ static void push_ready(pjrtd_operation *operation) {
 
 static void remove_ready(pjrtd_operation *operation) {
   pjrtd_ready_list *list = operation->list;
-  pjrtd_operation *before = NULL;
-  for (pjrtd_operation *at = list->first; at; before = at, at = at->next) {
-    if (at != operation) continue;
-    if (before)
-      before->next = at->next;
-    else
-      list->first = at->next;
-    if (list->last == at) list->last = before;
-    break;
-  }
+  if (operation->previous)
+    operation->previous->next = operation->next;
+  else
+    list->first = operation->next;
+  if (operation->next)
+    operation->next->previous = operation->previous;
+  else
+    list->last = operation->previous;
   operation->queued = false;
 }
 
-void pjrtd_ready_list_run(pjrtd_ready_list *list) {
-  while (list->first) {
-    pjrtd_operation *operation = list->first;
-    list->first = operation->next;
-    if (!list->first) list->last = NULL;
-    operation->queued = false;
-    operation->ready(operation);
-  }
+bool pjrtd_ready_list_run_one(pjrtd_ready_list *list) {
+  pjrtd_operation *operation = list->first;
+  if (!operation) return false;
+  remove_ready(operation);
+  operation->ready(operation);
+  return true;
 }
 
 static void grant(pjrtd_hold *hold) {
@@ -70,6 +67,18 @@ static void grant(pjrtd_hold *hold) {
   if (--hold->operation->waiting == 0 && hold->operation->started) push_ready(hold->operation);
 }
 
+static void unqueue(pjrtd_resource *resource, pjrtd_hold *hold) {
+  if (hold->previous)
+    hold->previous->next = hold->next;
+  else
+    resource->first = hold->next;
+  if (hold->next)
+    hold->next->previous = hold->previous;
+  else
+    resource->last = hold->previous;
+  hold->next = hold->previous = NULL;
+}
+
 static bool can_grant(const pjrtd_resource *resource, pjrtd_hold_mode mode) {
   return !resource->written && (mode == PJRTD_HOLD_READ || !resource->readers);
 }
@@ -77,9 +86,7 @@ static bool can_grant(const pjrtd_resource *resource, pjrtd_hold_mode mode) {
 static void grant_waiting(pjrtd_resource *resource) {
   while (resource->first && can_grant(resource, resource->first->mode)) {
     pjrtd_hold *hold = resource->first;
-    resource->first = hold->next;
-    if (!resource->first) resource->last = NULL;
-    hold->next = NULL;
+    unqueue(resource, hold);
     grant(hold);
   }
 }
@@ -111,6 +118,7 @@ void pjrtd_operation_start(pjrtd_operation *operation) {
       grant(hold);
       continue;
     }
+    hold->previous = resource->last;
     if (resource->last)
       resource->last->next = hold;
     else
@@ -128,19 +136,6 @@ void pjrtd_operation_grant_new(pjrtd_operation *operation) {
     grant(&operation->holds[i]);
   }
   operation->started = true;
-}
-
-static void unqueue(pjrtd_resource *resource, pjrtd_hold *hold) {
-  pjrtd_hold *before = NULL;
-  for (pjrtd_hold *at = resource->first; at; before = at, at = at->next) {
-    if (at != hold) continue;
-    if (before)
-      before->next = at->next;
-    else
-      resource->first = at->next;
-    if (resource->last == at) resource->last = before;
-    break;
-  }
 }
 
 static void give_back(pjrtd_operation *operation, pjrtd_hold *hold) {

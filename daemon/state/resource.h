@@ -25,7 +25,7 @@ typedef enum { PJRTD_HOLD_READ, PJRTD_HOLD_WRITE } pjrtd_hold_mode;
 struct pjrtd_hold {
   pjrtd_resource *resource; /* retained */
   pjrtd_operation *operation;
-  pjrtd_hold *next; /* in the resource's queue */
+  pjrtd_hold *next, *previous; /* in the resource's queue */
   pjrtd_hold_mode mode;
   bool granted;
 };
@@ -61,11 +61,12 @@ static inline bool pjrtd_resource_writable_now(const pjrtd_resource *resource) {
 typedef struct {
   pjrtd_operation *first, *last;
 } pjrtd_ready_list;
-void pjrtd_ready_list_run(pjrtd_ready_list *list);
+/* False when there was none. */
+bool pjrtd_ready_list_run_one(pjrtd_ready_list *list);
 
 struct pjrtd_operation {
   pjrtd_ready_list *list;
-  pjrtd_operation *next;
+  pjrtd_operation *next, *previous; /* in the list */
   pjrtd_hold *holds; /* the owner's memory, room for `capacity` */
   uint32_t num_holds, capacity, waiting;
   bool started, queued;

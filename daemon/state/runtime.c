@@ -63,12 +63,19 @@ static void free_some(pjrtd_runtime *runtime, size_t most) {
     job->run(job);
     job->done(job);
   }
-  if (!runtime->doomed) uv_idle_stop(&runtime->free_idle);
 }
 
-static void on_free_idle(uv_idle_t *idle) {
-  pjrtd_runtime_enter(idle->data);
-  free_some(idle->data, FREES_A_TURN);
+static void on_more(uv_idle_t *idle) {
+  pjrtd_runtime *runtime = idle->data;
+  pjrtd_runtime_enter(runtime);
+  free_some(runtime, FREES_A_TURN);
+  pjrtd_runtime_settle(runtime);
+  if (!runtime->doomed && !runtime->ready.first) uv_idle_stop(idle);
+}
+
+/* There is more to do than this turn has time for. */
+static void do_more(pjrtd_runtime *runtime) {
+  if (!uv_is_active((uv_handle_t *)&runtime->more)) uv_idle_start(&runtime->more, on_more);
 }
 
 void pjrtd_runtime_free_later(pjrtd_runtime *runtime, pjrtd_job *job) {
@@ -78,18 +85,21 @@ void pjrtd_runtime_free_later(pjrtd_runtime *runtime, pjrtd_job *job) {
   else
     runtime->doomed = job;
   runtime->last_doomed = job;
-  if (!uv_is_active((uv_handle_t *)&runtime->free_idle)) uv_idle_start(&runtime->free_idle, on_free_idle);
+  do_more(runtime);
 }
 
 static pjrtd_status *create_lanes(pjrtd_runtime *runtime) {
   runtime->num_devices = pjrtd_client_get_info(runtime->client)->num_addressable_devices;
   runtime->device_lanes = pjrtd_calloc(runtime->num_devices, sizeof *runtime->device_lanes);
+  runtime->open_lanes = pjrtd_calloc(runtime->num_devices, sizeof *runtime->open_lanes);
   runtime->transfer_lanes = pjrtd_calloc(runtime->num_devices, sizeof *runtime->transfer_lanes);
-  if (!runtime->device_lanes || !runtime->transfer_lanes) return pjrtd_status_oom();
+  if (!runtime->device_lanes || !runtime->open_lanes || !runtime->transfer_lanes) return pjrtd_status_oom();
   for (size_t i = 0; i < runtime->num_devices; i++) {
     char name[40];
     snprintf(name, sizeof name, "device-%zu", i);
     PJRTD_TRY(pjrtd_lane_create(name, runtime->mailbox, LANE_STACK_BYTES, &runtime->device_lanes[i]));
+    snprintf(name, sizeof name, "open-%zu", i);
+    PJRTD_TRY(pjrtd_lane_create(name, runtime->mailbox, LANE_STACK_BYTES, &runtime->open_lanes[i]));
     snprintf(name, sizeof name, "transfer-%zu", i);
     PJRTD_TRY(pjrtd_lane_create(name, runtime->mailbox, LANE_STACK_BYTES, &runtime->transfer_lanes[i]));
   }
@@ -133,8 +143,8 @@ pjrtd_status *pjrtd_runtime_create(uv_loop_t *loop, const pjrtd_settings *settin
   runtime->few_cores = sysconf(_SC_NPROCESSORS_ONLN) <= FEW_CORES;
   if (getrandom(&runtime->epoch, sizeof runtime->epoch, 0) != sizeof runtime->epoch || !runtime->epoch)
     runtime->epoch = runtime->started_ns;
-  uv_idle_init(loop, &runtime->free_idle);
-  runtime->free_idle.data = runtime;
+  uv_idle_init(loop, &runtime->more);
+  runtime->more.data = runtime;
   uv_timer_init(loop, &runtime->stall_timer);
   runtime->stall_timer.data = runtime;
   pjrtd_status *status = pjrtd_deadlines_init(&runtime->deadlines, loop);
@@ -155,6 +165,7 @@ pjrtd_status *pjrtd_runtime_create(uv_loop_t *loop, const pjrtd_settings *settin
 void pjrtd_runtime_close(pjrtd_runtime *runtime) {
   for (size_t i = 0; i < runtime->num_devices; i++) {
     if (runtime->device_lanes) pjrtd_lane_destroy(runtime->device_lanes[i]);
+    if (runtime->open_lanes) pjrtd_lane_destroy(runtime->open_lanes[i]);
     if (runtime->transfer_lanes) pjrtd_lane_destroy(runtime->transfer_lanes[i]);
   }
   pjrtd_lane_destroy(runtime->compile_lane);
@@ -168,61 +179,51 @@ void pjrtd_runtime_close(pjrtd_runtime *runtime) {
   pjrtd_mailbox_close(mailbox);
   pjrtd_deadlines_close(&runtime->deadlines);
   uv_close((uv_handle_t *)&runtime->stall_timer, NULL);
-  uv_close((uv_handle_t *)&runtime->free_idle, NULL);
+  uv_close((uv_handle_t *)&runtime->more, NULL);
 }
 
 void pjrtd_runtime_destroy(pjrtd_runtime *runtime) {
   if (runtime->schedstat > 0) close(runtime->schedstat);
   pjrtd_free(runtime->device_lanes);
+  pjrtd_free(runtime->open_lanes);
   pjrtd_free(runtime->transfer_lanes);
   pjrtd_client_destroy(runtime->client);
   pjrtd_plugin_destroy(runtime->plugin);
   pjrtd_free(runtime);
 }
 
-/* Each lane in turn; stops at the first for which `visit` says so. */
-static bool any_lane(const pjrtd_runtime *runtime, bool (*visit)(pjrtd_lane *lane, const void *user),
-                     const void *user) {
-  bool found = false;
+void pjrtd_runtime_each_lane(const pjrtd_runtime *runtime, void (*visit)(pjrtd_lane *lane, void *user), void *user) {
   for (size_t i = 0; i < runtime->num_devices; i++) {
-    found |= visit(runtime->device_lanes[i], user);
-    found |= visit(runtime->transfer_lanes[i], user);
+    visit(runtime->device_lanes[i], user);
+    visit(runtime->open_lanes[i], user);
+    visit(runtime->transfer_lanes[i], user);
   }
-  found |= visit(runtime->compile_lane, user);
-  return found | (runtime->reaper && visit(runtime->reaper, user));
+  visit(runtime->compile_lane, user);
+  if (runtime->reaper) visit(runtime->reaper, user);
 }
 
-static bool is_stuck(pjrtd_lane *lane, const void *user) {
-  pjrtd_lane_stats stats = pjrtd_lane_get_stats(lane);
-  return stats.stuck > 0;
-}
-
-bool pjrtd_runtime_is_stuck(const pjrtd_runtime *runtime) { return any_lane(runtime, is_stuck, NULL); }
-
-static bool check_stall(pjrtd_lane *lane, const void *user) {
+static void check_stall(pjrtd_lane *lane, void *user) {
   const pjrtd_runtime *runtime = user;
-  if (!pjrtd_lane_check_stall(lane, pjrtd_clock_now_ns(), runtime->settings->lane_stall_ms)) return false;
+  /* A compile ends some day, and the reaper's jobs must not be lost: those wait. */
+  bool refuse = lane != runtime->compile_lane && lane != runtime->reaper;
+  if (!pjrtd_lane_check_stall(lane, pjrtd_clock_now_ns(), runtime->settings->lane_stall_ms,
+                              runtime->settings->max_stuck, refuse))
+    return;
   pjrtd_log(PJRTD_LOG_WARNING, "a plugin call runs long; a fresh thread takes its lane over",
             PJRTD_LOG_TEXT("lane", pjrtd_lane_name(lane)), PJRTD_LOG_UINT("limit_ms", runtime->settings->lane_stall_ms),
             PJRTD_LOG_UINT("stuck", pjrtd_lane_get_stats(lane).stuck));
-  return true;
 }
 
 static void on_stall_timer(uv_timer_t *timer) {
   pjrtd_runtime *runtime = timer->data;
-  any_lane(runtime, check_stall, runtime);
+  pjrtd_runtime_each_lane(runtime, check_stall, runtime);
 }
 
 pjrtd_status *pjrtd_runtime_submit(pjrtd_runtime *runtime, pjrtd_lane *lane, pjrtd_job *job) {
   if (!lane) return pjrtd_status_make(PJRTD_CODE_UNAVAILABLE, "the daemon is stopping");
   if (lane != runtime->compile_lane && lane != runtime->reaper) {
     uint32_t stuck = pjrtd_lane_get_stats(lane).stuck;
-    if (stuck >= runtime->settings->max_stuck)
-      return pjrtd_status_with_hint(
-          pjrtd_status_make(PJRTD_CODE_RESOURCE_EXHAUSTED,
-                            "%u calls of lane %s are stuck in the plugin, the most that are allowed", stuck,
-                            pjrtd_lane_name(lane)),
-          "programs that do not end cannot be stopped: restart pjrtd, or raise max_stuck");
+    if (stuck >= runtime->settings->max_stuck) return pjrtd_lane_exhausted(lane, stuck);
   }
   PJRTD_TRY(pjrtd_lane_submit(lane, job));
   runtime->jobs_running++;
@@ -238,7 +239,13 @@ void pjrtd_runtime_job_ended(pjrtd_runtime *runtime) {
   if (--runtime->jobs_running == 0) uv_timer_stop(&runtime->stall_timer);
 }
 
-void pjrtd_runtime_settle(pjrtd_runtime *runtime) { pjrtd_ready_list_run(&runtime->ready); }
+void pjrtd_runtime_settle(pjrtd_runtime *runtime) {
+  while (pjrtd_ready_list_run_one(&runtime->ready))
+    if (runtime->ready.first && pjrtd_runtime_time_is_up(runtime)) {
+      do_more(runtime);
+      return;
+    }
+}
 
 pjrtd_status *pjrtd_runtime_check_memory(const pjrtd_runtime *runtime, uint64_t more_bytes, const char *what) {
   uint64_t used = runtime->stats.buffer_bytes + runtime->stats.staging_bytes;

@@ -20,7 +20,8 @@ typedef struct pjrtd_runtime {
   pjrtd_plugin *plugin;           /* owned */
   pjrtd_client *client;           /* owned */
   pjrtd_mailbox *mailbox;         /* owned */
-  pjrtd_lane **device_lanes;      /* owned; executions, by device index */
+  pjrtd_lane **device_lanes;      /* owned; straight-line programs, by device index: they end */
+  pjrtd_lane **open_lanes;        /* owned; programs that could loop or wait, so that the others need not wait for them */
   pjrtd_lane **transfer_lanes;    /* owned; bulk copies, by device index, so that they do not wait for programs */
   size_t num_devices;             /* addressable */
   pjrtd_lane *compile_lane;       /* owned; a large stack */
@@ -34,12 +35,13 @@ typedef struct pjrtd_runtime {
   uint64_t memory_limit_bytes; /* of buffers and staging together */
   uint64_t jobs_running;       /* submitted to lanes and not back */
   pjrtd_job *doomed, *last_doomed;
-  uv_idle_t free_idle; /* active while anything is doomed */
+  uv_idle_t more; /* active while a turn left something to do: doomed jobs, ready operations */
   bool draining;
   bool few_cores;
   uint64_t turn_began_ns; /* 0 between turns */
-  uint64_t turn_delay_ns; /* how long the thread had waited for a core by then; 0: not measured */
-  int schedstat;          /* descriptor; -1: none */
+  uint64_t delay_ns;      /* how long the thread had waited for a core, in all, at delay_sampled_ns */
+  uint64_t delay_sampled_ns;
+  int schedstat; /* descriptor; 0: not opened, -1: there is none */
   uv_timer_t stall_timer;
   pjrtd_stats stats;
   /* Called after mailbox deliveries and deadlines, when answers may wait to be written. */
@@ -56,8 +58,8 @@ PJRTD_MUST_USE pjrtd_status *pjrtd_runtime_create(uv_loop_t *loop, const pjrtd_s
 void pjrtd_runtime_close(pjrtd_runtime *runtime);
 void pjrtd_runtime_destroy(pjrtd_runtime *runtime);
 
-/* True while a thread of some lane is stuck in the plugin: then the process can only be ended with _exit. */
-bool pjrtd_runtime_is_stuck(const pjrtd_runtime *runtime);
+/* Calls `visit` with each lane in turn. */
+void pjrtd_runtime_each_lane(const pjrtd_runtime *runtime, void (*visit)(pjrtd_lane *lane, void *user), void *user);
 
 /* Submits, and watches for a stall. RESOURCE_EXHAUSTED beyond max_stuck. `job->done` must call
  * pjrtd_runtime_job_ended first. */
@@ -76,7 +78,11 @@ void pjrtd_runtime_free_later(pjrtd_runtime *runtime, pjrtd_job *job);
 /* Ends the turn: counts it, and a stall where it took over 5 ms. */
 void pjrtd_runtime_end_turn(pjrtd_runtime *runtime);
 
-/* Runs the operations that have become ready. To be called at the end of each event that could make one ready. */
+/* Whether the turn has run for so long that others should get theirs. */
+bool pjrtd_runtime_time_is_up(const pjrtd_runtime *runtime);
+
+/* Runs the operations that have become ready, as long as the turn has time. To be called at the end of each event that
+ * could make one ready. */
 void pjrtd_runtime_settle(pjrtd_runtime *runtime);
 
 /* RESOURCE_EXHAUSTED where `more_bytes` of buffers and staging would go over the limit. */

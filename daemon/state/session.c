@@ -53,20 +53,44 @@ static void drop(pjrtd_id_kind kind, void *value) {
   }
 }
 
+/* Slots of a closing session's maps that are looked at at a time. */
+#define CLOSE_SLOTS 16
+
+static pjrtd_session *session_of(pjrtd_job *job) {
+  return (pjrtd_session *)((char *)job - offsetof(pjrtd_session, closing));
+}
+
+static void close_some(pjrtd_job *job) {
+  pjrtd_session *session = session_of(job);
+  size_t left = CLOSE_SLOTS;
+  for (int kind = 0; kind < PJRTD_ID_KINDS; kind++)
+    while (left && session->closing_at[kind] < pjrtd_id_map_slots(&session->resources[kind])) {
+      void *value = pjrtd_id_map_slot(&session->resources[kind], session->closing_at[kind]++);
+      if (value) drop((pjrtd_id_kind)kind, value);
+      left--;
+    }
+}
+
+static void close_more(pjrtd_job *job) {
+  pjrtd_session *session = session_of(job);
+  for (int kind = 0; kind < PJRTD_ID_KINDS; kind++)
+    if (session->closing_at[kind] < pjrtd_id_map_slots(&session->resources[kind])) {
+      pjrtd_runtime_free_later(session->runtime, job);
+      return;
+    }
+  for (int kind = 0; kind < PJRTD_ID_KINDS; kind++) pjrtd_id_map_deinit(&session->resources[kind]);
+  pjrtd_free(session);
+}
+
 void pjrtd_session_close(pjrtd_session *session, uint64_t *out_buffers, uint64_t *out_programs) {
   if (out_buffers) *out_buffers = session->resources[PJRTD_ID_BUFFER].count;
   if (out_programs) *out_programs = session->resources[PJRTD_ID_PROGRAM].count;
-  for (int kind = 0; kind < PJRTD_ID_KINDS; kind++) {
-    pjrtd_id_map *map = &session->resources[kind];
-    for (uint64_t i = 0; i < map->capacity; i++)
-      if (map->slots[i].id) drop((pjrtd_id_kind)kind, map->slots[i].value);
-    pjrtd_id_map_deinit(map);
-  }
   *session->link = session->next;
   if (session->next) session->next->link = session->link;
   session->runtime->stats.sessions--;
   explicit_bzero(session->token, sizeof session->token);
-  pjrtd_free(session);
+  session->closing = (pjrtd_job){.run = close_some, .done = close_more};
+  pjrtd_runtime_free_later(session->runtime, &session->closing);
 }
 
 pjrtd_status *pjrtd_session_check_new(const pjrtd_session *session, const pjrtd_id_space *space, pjrtd_id_kind kind,

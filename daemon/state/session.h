@@ -18,6 +18,9 @@ struct pjrtd_session {
   char token[PJRTD_TOKEN_CHARS + 1]; /* a secret: never logged */
   pjrtd_id_map resources[PJRTD_ID_KINDS];
   uint64_t buffer_bytes;
+  /* Closing: what is left to drop. */
+  pjrtd_job closing;
+  uint64_t closing_at[PJRTD_ID_KINDS];
 };
 
 /* The ids that one connection may choose: their top 16 bits are `prefix`, each kind strictly increasing. */
@@ -28,7 +31,8 @@ typedef struct {
 
 PJRTD_MUST_USE pjrtd_status *pjrtd_session_create(pjrtd_runtime *runtime, const pjrtd_identity *identity,
                                                   pjrtd_session **out_session);
-/* Everything that it names goes, as soon as nothing uses it any more. The counts may be NULL. */
+/* Takes the session: its names are gone at once, what they named goes over the next turns, a few at a time, as soon as
+ * nothing uses it any more. The counts may be NULL. */
 void pjrtd_session_close(pjrtd_session *session, uint64_t *out_buffers, uint64_t *out_programs);
 
 /* Whether the connection may name a new buffer or program so, and the session has room for it. */

@@ -1,8 +1,8 @@
 /* Turns of the loop, timed (runtime.h). Loop thread.
  *
- * A turn in which the kernel gave the core to another thread is not the loop's fault. That time is known to the kernel
- * (schedstat), and is taken off where lanes are busy, when it happens; to ask for it costs two microseconds, so quick
- * turns of an otherwise idle daemon do not. */
+ * A turn in which the kernel gave the core to another thread is not the loop's fault. The kernel knows that time
+ * (schedstat), and it is taken off. To ask costs two microseconds, so it is asked at most once in a millisecond, and
+ * what is taken off may include as much from before the turn. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <sys/syscall.h>
@@ -12,6 +12,9 @@
 #include "state/runtime.h"
 
 #define STALL_NS UINT64_C(5000000)
+/* What one turn spends on work that could wait for the next. */
+#define BUDGET_NS UINT64_C(1000000)
+#define DELAY_SAMPLE_NS UINT64_C(1000000)
 
 /* How long this thread has been ready to run without a core, in all. */
 static uint64_t run_delay_ns(pjrtd_runtime *runtime) {
@@ -29,8 +32,16 @@ static uint64_t run_delay_ns(pjrtd_runtime *runtime) {
 }
 
 void pjrtd_runtime_begin_turn(pjrtd_runtime *runtime) {
-  runtime->turn_delay_ns = runtime->jobs_running ? run_delay_ns(runtime) : 0;
-  runtime->turn_began_ns = pjrtd_clock_now_ns();
+  uint64_t now_ns = pjrtd_clock_now_ns();
+  if (now_ns - runtime->delay_sampled_ns > DELAY_SAMPLE_NS) {
+    runtime->delay_ns = run_delay_ns(runtime);
+    runtime->delay_sampled_ns = now_ns = pjrtd_clock_now_ns();
+  }
+  runtime->turn_began_ns = now_ns;
+}
+
+bool pjrtd_runtime_time_is_up(const pjrtd_runtime *runtime) {
+  return runtime->turn_began_ns && pjrtd_clock_now_ns() - runtime->turn_began_ns > BUDGET_NS;
 }
 
 void pjrtd_runtime_end_turn(pjrtd_runtime *runtime) {
@@ -39,8 +50,8 @@ void pjrtd_runtime_end_turn(pjrtd_runtime *runtime) {
   runtime->turn_began_ns = 0;
   pjrtd_stats *stats = &runtime->stats;
   stats->loop_turns++;
-  if (turn_ns > STALL_NS && runtime->turn_delay_ns) {
-    uint64_t delay_ns = run_delay_ns(runtime) - runtime->turn_delay_ns;
+  if (turn_ns > STALL_NS) {
+    uint64_t delay_ns = run_delay_ns(runtime) - runtime->delay_ns;
     turn_ns = delay_ns < turn_ns ? turn_ns - delay_ns : 0;
   }
   if (turn_ns > stats->loop_longest_turn_ns) stats->loop_longest_turn_ns = turn_ns;

@@ -161,10 +161,8 @@ static ssize_t read_item(local_connection *connection) {
   const pjrtd_frame_header *header = &connection->header;
   size_t left = header->bulk_bytes - connection->item_done;
   uint8_t *place = pjrtd_peer_item_place(&connection->peer, header->call, connection->item_done);
-  if (!place) {
-    place = connection->server->input; /* nobody wants it: read it away */
-    if (left > LOCAL_READ_BYTES) left = LOCAL_READ_BYTES;
-  }
+  if (!place) place = connection->server->input; /* nobody wants it: read it away */
+  if (left > LOCAL_READ_BYTES) left = LOCAL_READ_BYTES;
   ssize_t got = receive(connection, place, left);
   if (got <= 0) return got;
   connection->item_done += (uint32_t)got;
@@ -225,44 +223,52 @@ static bool is_full(local_connection *connection) {
   return !connection->closed && connection->output_bytes - connection->output_sent > most;
 }
 
-/* Frames that lie one after the other; the last may be incomplete. */
-static void parse(local_connection *connection, const uint8_t *bytes, size_t count) {
-  while (count && !over(connection)) {
-    if (is_full(connection)) {
-      connection->backlog = pjrtd_memdup(bytes, count);
-      connection->backlog_bytes = count;
-      if (!connection->backlog) fail(connection, pjrtd_status_oom());
-      return;
+/* Handles frames that lie one after the other. How many of the bytes are done with: all, with an incomplete frame at the
+ * end kept elsewhere, unless the client's answers or the turn's time leave no room for more. */
+static size_t parse(local_connection *connection, const uint8_t *bytes, size_t count) {
+  size_t at = 0;
+  while (at < count && !over(connection)) {
+    bool full = is_full(connection);
+    if (connection->closed || full) return at;
+    if (at && pjrtd_runtime_time_is_up(connection->peer.runtime)) return at;
+    size_t left = count - at;
+    if (left < PJRTD_FRAME_HEADER_BYTES) {
+      memcpy(connection->partial_header, bytes + at, left);
+      connection->partial_header_bytes = (uint32_t)left;
+      return count;
     }
-    if (connection->closed) return;
-    if (count < PJRTD_FRAME_HEADER_BYTES) {
-      memcpy(connection->partial_header, bytes, count);
-      connection->partial_header_bytes = (uint32_t)count;
-      return;
-    }
-    const char *fault = pjrtd_frame_decode(bytes, &connection->header);
+    const char *fault = pjrtd_frame_decode(bytes + at, &connection->header);
     if (fault) {
       fail(connection, pjrtd_status_with_hint(PJRTD_INVALID("broken frame: %s", fault),
                                               "the connection is closed; frames are described in proto/README.md"));
-      return;
+      return count;
     }
-    bytes += PJRTD_FRAME_HEADER_BYTES;
-    count -= PJRTD_FRAME_HEADER_BYTES;
+    at += PJRTD_FRAME_HEADER_BYTES;
+    left -= PJRTD_FRAME_HEADER_BYTES;
     const pjrtd_frame_header *header = &connection->header;
     if (header->kind == PJRTD_FRAME_ITEM && !header->payload_bytes) {
-      size_t taken = take_item(connection, bytes, count);
-      bytes += taken;
-      count -= taken;
+      at += take_item(connection, bytes + at, left);
       continue;
     }
     size_t needed = (size_t)header->payload_bytes + header->bulk_bytes;
-    if (count < needed) {
-      keep_frame(connection, bytes, count, needed);
-      return;
+    if (left < needed) {
+      keep_frame(connection, bytes + at, left, needed);
+      return count;
     }
-    handle_frame(connection, bytes);
-    bytes += needed;
-    count -= needed;
+    handle_frame(connection, bytes + at);
+    at += needed;
+  }
+  return count;
+}
+
+/* Goes on with what was left, or comes back to it in a later turn. */
+static void parse_backlog(local_connection *connection) {
+  size_t left = connection->backlog_bytes - connection->backlog_done;
+  connection->backlog_done += parse(connection, connection->backlog + connection->backlog_done, left);
+  if (connection->backlog_done == connection->backlog_bytes || over(connection)) {
+    pjrtd_free(PJRTD_TAKE(connection->backlog));
+  } else if (!connection->read_paused) {
+    local_server_resume_later(connection->server, connection);
   }
 }
 
@@ -273,10 +279,19 @@ static ssize_t read_frames(local_connection *connection) {
   ssize_t got = receive(connection, input + kept, LOCAL_READ_BYTES - kept);
   if (got <= 0) return got;
   connection->partial_header_bytes = 0;
-  parse(connection, input, kept + (size_t)got);
-  if (connection->num_descriptors && !connection->in_frame && !connection->partial_header_bytes &&
-      !connection->backlog && !over(connection))
+  size_t count = kept + (size_t)got, done = parse(connection, input, count);
+  if (over(connection)) return got;
+  if (done < count) {
+    connection->backlog = pjrtd_memdup(input + done, count - done);
+    connection->backlog_bytes = count - done;
+    connection->backlog_done = 0;
+    if (!connection->backlog)
+      fail(connection, pjrtd_status_oom());
+    else
+      local_server_resume_later(connection->server, connection);
+  } else if (connection->num_descriptors && !connection->in_frame && !connection->partial_header_bytes) {
     fail(connection, PJRTD_INVALID("%u file descriptors came that no frame announced", connection->num_descriptors));
+  }
   return got;
 }
 
@@ -284,10 +299,8 @@ bool local_connection_read(local_connection *connection) {
   if (over(connection) || connection->read_paused) return false;
   size_t moved = 0;
   if (connection->backlog) {
-    uint8_t *backlog = PJRTD_TAKE(connection->backlog);
     pjrtd_runtime_enter(connection->peer.runtime);
-    parse(connection, backlog, connection->backlog_bytes);
-    pjrtd_free(backlog);
+    parse_backlog(connection);
     moved = 1;
   }
   while (moved < LOCAL_TURN_BYTES && !over(connection) && !connection->backlog) {

@@ -22,10 +22,11 @@ struct local_connection {
   local_server *server;
   local_connection *next, **link;             /* all of the server's */
   local_connection *next_dirty;               /* to be flushed at the end of the turn */
+  local_connection *next_resuming;
   int descriptor;
   uv_poll_t poll;
   int events; /* what the poll watches */
-  bool dirty, closed, hanging_up, read_paused;
+  bool dirty, resuming, closed, hanging_up, read_paused;
 
   /* Input: a partial header, then a partial frame, or the bulk of an item. */
   uint8_t partial_header[PJRTD_FRAME_HEADER_BYTES];
@@ -34,8 +35,8 @@ struct local_connection {
   uint8_t *frame;            /* owned: payload and bulk of a partial frame; grows as they come */
   uint32_t frame_bytes, frame_capacity, frame_needed;
   bool in_frame, in_item;
-  uint8_t *backlog; /* owned: frames that came while too many answers waited */
-  size_t backlog_bytes;
+  uint8_t *backlog; /* owned: frames that came while too many answers waited, or the turn was over */
+  size_t backlog_bytes, backlog_done;
   uint32_t item_done;
   int descriptors[PJRTD_FRAME_MAX_DESCRIPTORS]; /* that came and were not claimed */
   uint32_t num_descriptors;

@@ -249,15 +249,8 @@ void local_connection_flush(local_connection *connection) {
   }
   /* Who does not read is not read from. */
   bool paused = connection->output_bytes - connection->output_sent > connection->server->settings->max_queued_bytes;
-  if (connection->read_paused && !paused && connection->backlog) {
-    /* No event will tell of frames that are here already. */
-    connection->read_paused = false;
-    local_server_mark_dirty(connection->server, connection);
-    local_connection_read(connection);
-    if (connection->closed) return;
-    waiting = local_connection_is_writing(connection);
-    paused = connection->output_bytes - connection->output_sent > connection->server->settings->max_queued_bytes;
-  }
+  /* No event will tell of frames that are here already. */
+  if (connection->backlog && !paused) local_server_resume_later(connection->server, connection);
   connection->read_paused = paused;
   bool more = waiting || (!connection->hanging_up && sendable_stream(connection));
   watch(connection, (paused || connection->hanging_up ? 0 : UV_READABLE) | (more ? UV_WRITABLE : 0));

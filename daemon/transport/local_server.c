@@ -24,7 +24,36 @@ void local_server_flush(void *user) {
   }
 }
 
+static void on_resume(uv_idle_t *resume) {
+  local_server *server = resume->data;
+  local_connection *at = server->resuming;
+  server->resuming = NULL;
+  pjrtd_runtime_enter(server->runtime);
+  while (at) {
+    local_connection *next = at->next_resuming;
+    at->resuming = false;
+    local_connection_read(at);
+    if (at->dirty) local_connection_flush(at);
+    at = next;
+  }
+  if (!server->resuming) uv_idle_stop(resume);
+}
+
+void local_server_resume_later(local_server *server, local_connection *connection) {
+  if (connection->resuming || connection->closed) return;
+  connection->resuming = true;
+  connection->next_resuming = server->resuming;
+  server->resuming = connection;
+  if (!uv_is_active((uv_handle_t *)&server->resume)) uv_idle_start(&server->resume, on_resume);
+}
+
 void local_server_forget(local_server *server, local_connection *connection) {
+  for (local_connection **at = &server->resuming; *at && connection->resuming; at = &(*at)->next_resuming) {
+    if (*at != connection) continue;
+    *at = connection->next_resuming;
+    connection->resuming = false;
+    break;
+  }
   size_t kept = 0;
   for (size_t i = 0; i < LOCAL_HOT; i++)
     if (server->hot[i] && server->hot[i] != connection) server->hot[kept++] = server->hot[i];
@@ -125,8 +154,9 @@ pjrtd_status *local_server_create(pjrtd_runtime *runtime, local_server **out_ser
   server->settings = runtime->settings;
   uv_prepare_init(runtime->loop, &server->prepare);
   uv_idle_init(runtime->loop, &server->spin);
+  uv_idle_init(runtime->loop, &server->resume);
   uv_timer_init(runtime->loop, &server->watch);
-  server->prepare.data = server->spin.data = server->watch.data = server;
+  server->prepare.data = server->spin.data = server->resume.data = server->watch.data = server;
   uv_prepare_start(&server->prepare, on_prepare);
   uv_timer_start(&server->watch, on_watch, WATCH_PERIOD_MS, WATCH_PERIOD_MS);
   runtime->flush = local_server_flush;
@@ -141,6 +171,7 @@ void local_server_close(local_server *server) {
   while (server->connections) local_connection_close(server->connections);
   uv_close((uv_handle_t *)&server->prepare, NULL);
   uv_close((uv_handle_t *)&server->spin, NULL);
+  uv_close((uv_handle_t *)&server->resume, NULL);
   uv_close((uv_handle_t *)&server->watch, NULL);
 }
 

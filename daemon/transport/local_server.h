@@ -6,7 +6,7 @@
 /* One read takes up to this much; a frame that is not an item always fits. */
 #define LOCAL_READ_BYTES (256u << 10)
 /* Bulk bytes that one connection may move before others get their turn. */
-#define LOCAL_TURN_BYTES (1u << 20)
+#define LOCAL_TURN_BYTES (256u << 10)
 #define LOCAL_HOT 8
 
 typedef struct local_listener local_listener;
@@ -20,6 +20,8 @@ struct local_server {
   uint8_t *input; /* shared by all connections */
   uv_prepare_t prepare;
   uv_idle_t spin; /* active while polling: the loop does not sleep */
+  uv_idle_t resume; /* active while connections have frames that wait for a later turn */
+  local_connection *resuming;
   uv_timer_t watch; /* looks for clients that are stuck */
   bool closing;
   /* Connections that sent something of late are tried first while polling. */
@@ -40,4 +42,6 @@ void local_server_flush(void *server);
 void local_server_mark_dirty(local_server *server, local_connection *connection);
 /* A request came: poll for a while before sleeping. */
 void local_server_was_active(local_server *server, local_connection *connection);
+/* Frames of the connection are here but have to wait for the next turn. */
+void local_server_resume_later(local_server *server, local_connection *connection);
 void local_server_forget(local_server *server, local_connection *connection);
