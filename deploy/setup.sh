@@ -63,6 +63,8 @@ need_packages() {
   [ "$(id -u)" = 0 ] || command -v sudo >/dev/null ||
     die "These packages are missing and there is no sudo: apt-get install ${missing[*]}"
   say "Debian packages: ${missing[*]}"
+  # Before the step, which has no standard input, in case it asks for a password.
+  [ "$(id -u)" = 0 ] || sudo -v || die "sudo was refused"
   step packages "installing them" install_packages "${missing[@]}"
 }
 
