@@ -1,0 +1,58 @@
+/* What the commands of pjrtctl share. One thread. pjrtctl knows pjrtc.h only, and nothing of the library's insides. */
+#pragma once
+
+#include <pjrtc/pjrtc.h>
+#include <stdio.h>
+
+/* Exit statuses; the man page lists them. */
+enum {
+  CTL_OK = 0,
+  CTL_FAILED = 1,    /* the server refused the request, or it failed */
+  CTL_USAGE = 2,     /* the command line is wrong */
+  CTL_NO_SERVER = 3, /* there is no connection, or it was lost */
+  CTL_FILE = 4,      /* a file cannot be read or written, or is not what it should be */
+};
+
+/* What every command takes. */
+typedef struct {
+  const char *target; /* NULL: the library's default */
+  bool json;
+} ctl_common;
+
+/* ---- Errors (pjrtctl_error.c) ---- */
+
+/* "pjrtctl: CODE: message" and the hint on standard error; with --json the same on standard output too. Returns the
+ * exit status that fits. */
+int ctl_fail(const ctl_common *common, const pjrtc_error *error);
+/* "pjrtctl: ..." without a code: of the command line or of a file. Returns `status`. */
+int ctl_complain(const ctl_common *common, int status, const char *hint, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+/* An error with room for the whole message, however long. */
+void ctl_error_init(pjrtc_error *error);
+/* Ends with CTL_FAILED where memory is out: pjrtctl has nothing else to do. */
+void *ctl_alloc(size_t size_bytes);
+char *ctl_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Connects as the options say; NULL after a message, with the exit status. */
+pjrtc_client *ctl_connect(const ctl_common *common, int *out_status);
+
+/* ---- Command lines (pjrtctl_options.c) ---- */
+
+typedef struct {
+  const char *name;       /* "--device" */
+  const char *value_name; /* NULL: takes none */
+  /* NULL or a complaint about the value, which the caller frees. */
+  char *(*set)(void *options, const char *value);
+} ctl_option;
+
+/* Takes options and up to `max_words` words from the arguments; "--" ends the options. Knows --target, --json and
+ * --help besides `options`. Returns CTL_OK, or another status after a message; -1 where the help was asked for. */
+int ctl_parse(int argc, char **argv, const ctl_option *options, size_t num_options, void *user, ctl_common *common,
+              const char **words, size_t max_words, size_t *out_num_words);
+
+/* ---- Commands ---- */
+
+typedef int ctl_command(int argc, char **argv, ctl_common *common);
+ctl_command ctl_info, ctl_devices, ctl_stats, ctl_compile, ctl_run;
+/* The usage of one command, or of all where `command` is NULL. */
+void ctl_usage(FILE *to, const char *command);
