@@ -4,6 +4,12 @@
 
 #include "plugin_fixture.h"
 
+/* Under AddressSanitizer too an allocation that cannot be met fails, as malloc's does, and does not end the process. */
+const char *__asan_default_options(void);
+__attribute__((visibility("default"))) const char *__asan_default_options(void) {
+  return "allocator_may_return_null=1";
+}
+
 TestSuite(executable_run, .init = open_client, .fini = close_client);
 
 static const char add[] =
