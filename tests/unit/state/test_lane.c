@@ -1,0 +1,406 @@
+/* state/lane.c. */
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "state/lane.h"
+
+#define ASSERT_OK(expression)                                     \
+  do {                                                            \
+    pjrtd_status *status_ = (expression);                         \
+    cr_assert_null(status_, "%s", pjrtd_status_message(status_)); \
+  } while (0)
+
+enum { MOST = 1000, STACK_BYTES = 256 << 10 };
+
+typedef struct {
+  pjrtd_job job; /* first */
+  int number;
+  sem_t began, may_end;
+  pthread_t thread;
+} task;
+
+static uv_loop_t loop;
+static pjrtd_mailbox *mailbox;
+static pjrtd_lane *lane;
+static int done[MOST], num_done;
+static atomic_int ran[MOST], num_ran;
+
+/* Refused jobs are noted with their number below 0. */
+static void on_done(pjrtd_job *job) {
+  int number = ((task *)job)->number;
+  if (job->refusal) {
+    cr_assert_eq(pjrtd_status_code(job->refusal), PJRTD_CODE_RESOURCE_EXHAUSTED);
+    cr_assert(strstr(pjrtd_status_message(job->refusal), "the-lane-of-the-test"), "%s",
+              pjrtd_status_message(job->refusal));
+    pjrtd_status_destroy(job->refusal);
+    number = -number;
+  }
+  done[num_done++] = number;
+}
+static void run_quick(pjrtd_job *job) {
+  ran[atomic_fetch_add(&num_ran, 1)] = ((task *)job)->number;
+}
+/* Runs until the test lets it end. */
+static void run_held(pjrtd_job *job) {
+  task *self = (task *)job;
+  self->thread = pthread_self();
+  sem_post(&self->began);
+  while (sem_wait(&self->may_end) != 0) continue;
+  run_quick(job);
+}
+
+static void begin(void) {
+  cr_assert_eq(uv_loop_init(&loop), 0);
+  ASSERT_OK(pjrtd_mailbox_create(&loop, NULL, NULL, &mailbox));
+  ASSERT_OK(pjrtd_lane_create("the-lane-of-the-test", mailbox, STACK_BYTES, &lane));
+}
+
+static void shut(void) {
+  pjrtd_lane_destroy(lane);
+  pjrtd_mailbox_close(mailbox);
+  cr_assert_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
+  cr_assert_eq(uv_loop_close(&loop), 0);
+}
+
+TestSuite(lane, .init = begin, .timeout = 60);
+
+static void submit(task *task, int number, void (*run)(pjrtd_job *job)) {
+  *task = (__typeof__(*task)){.job = {.run = run, .done = on_done}, .number = number};
+  sem_init(&task->began, 0, 0);
+  sem_init(&task->may_end, 0, 0);
+  ASSERT_OK(pjrtd_lane_submit(lane, &task->job));
+}
+
+static void submit_held(task *task, int number) {
+  submit(task, number, run_held);
+  while (sem_wait(&task->began) != 0) continue;
+}
+
+static void run_until(int count) {
+  while (num_done < count) uv_run(&loop, UV_RUN_ONCE);
+}
+
+static void wait_for_stuck(uint32_t count) {
+  while (pjrtd_lane_get_stats(lane).stuck != count) usleep(200);
+}
+
+/* As if the stall limit had passed. */
+static bool check_stall_within(uint64_t max_stuck, bool refuse) {
+  return pjrtd_lane_check_stall(lane, pjrtd_clock_now_ns() + UINT64_C(10000000000), 1000, max_stuck, refuse);
+}
+static bool check_stall(void) {
+  return check_stall_within(100, false);
+}
+
+Test(lane, runs_jobs_in_order_and_hands_them_back_to_the_loop) {
+  static task tasks[200];
+  for (int i = 0; i < 200; i++) submit(&tasks[i], i, run_quick);
+  run_until(200);
+  for (int i = 0; i < 200; i++) {
+    cr_assert_eq(ran[i], i);
+    cr_assert_eq(done[i], i);
+  }
+  pjrtd_lane_stats stats = pjrtd_lane_get_stats(lane);
+  cr_assert_eq(stats.jobs, 200);
+  cr_assert_eq(stats.queued, 0);
+  cr_assert_not(stats.running);
+  shut();
+}
+
+Test(lane, has_a_name_and_no_thread_before_the_first_job) {
+  cr_assert_str_eq(pjrtd_lane_name(lane), "the-lane-of-the-test");
+  cr_assert_not(check_stall());
+  pjrtd_lane_stats stats = pjrtd_lane_get_stats(lane);
+  cr_assert(!stats.jobs && !stats.queued && !stats.busy_ns && !stats.stuck && !stats.running);
+  shut();
+}
+
+Test(lane, counts_what_waits_and_what_runs) {
+  static task tasks[3];
+  submit_held(&tasks[0], 0);
+  submit(&tasks[1], 1, run_quick);
+  submit(&tasks[2], 2, run_quick);
+  pjrtd_lane_stats stats = pjrtd_lane_get_stats(lane);
+  cr_assert(stats.running);
+  cr_assert_eq(stats.queued, 2);
+  cr_assert_eq(stats.jobs, 0);
+  usleep(3000);
+  sem_post(&tasks[0].may_end);
+  run_until(3);
+  cr_assert_geq(pjrtd_lane_get_stats(lane).busy_ns, 3000000);
+  shut();
+}
+
+Test(lane, can_be_given_a_job_again_once_it_is_done) {
+  static task one;
+  for (int i = 0; i < 5; i++) {
+    submit(&one, i, run_quick);
+    run_until(i + 1);
+  }
+  for (int i = 0; i < 5; i++) cr_assert_eq(done[i], i);
+  shut();
+}
+
+Test(lane, leaves_a_job_alone_that_is_within_the_limit) {
+  static task one;
+  submit_held(&one, 0);
+  cr_assert_not(pjrtd_lane_check_stall(lane, pjrtd_clock_now_ns(), 60000, 100, true));
+  cr_assert_not(pjrtd_lane_check_stall(lane, 0, 0, 100, true), "a clock that was read before the job began");
+  sem_post(&one.may_end);
+  run_until(1);
+  cr_assert_not(check_stall(), "nothing runs");
+  cr_assert_eq(pjrtd_lane_get_stats(lane).stuck, 0);
+  shut();
+}
+
+Test(lane, moves_a_stalled_job_off_and_goes_on_with_the_queue) {
+  static task stuck, tasks[10];
+  submit_held(&stuck, 100);
+  for (int i = 0; i < 10; i++) submit(&tasks[i], i, run_quick);
+  cr_assert(check_stall());
+  run_until(10);
+  for (int i = 0; i < 10; i++) cr_assert_eq(done[i], i);
+  pjrtd_lane_stats stats = pjrtd_lane_get_stats(lane);
+  cr_assert_eq(stats.stuck, 1);
+  cr_assert_eq(stats.jobs, 10);
+  cr_assert_not(check_stall(), "it was moved off before");
+  sem_post(&stuck.may_end);
+  run_until(11);
+  cr_assert_eq(done[10], 100, "it is handed back all the same");
+  cr_assert_eq(pjrtd_lane_get_stats(lane).stuck, 0);
+  cr_assert_eq(pjrtd_lane_get_stats(lane).jobs, 11);
+  shut();
+}
+
+Test(lane, does_not_let_a_thread_that_comes_back_take_the_queue) {
+  static task first, second, third;
+  submit_held(&first, 1);
+  cr_assert(check_stall());
+  submit_held(&second, 2);
+  submit(&third, 3, run_quick);
+  sem_post(&first.may_end);
+  run_until(1);
+  usleep(20000);
+  cr_assert_eq(pjrtd_lane_get_stats(lane).queued, 1, "only the new thread may go on, and it is busy");
+  sem_post(&second.may_end);
+  run_until(3);
+  cr_assert_eq(done[0], 1);
+  cr_assert_eq(done[1], 2);
+  cr_assert_eq(done[2], 3);
+  shut();
+}
+
+Test(lane, can_lose_several_threads_one_after_the_other) {
+  static task stuck[3];
+  for (int i = 0; i < 3; i++) {
+    submit_held(&stuck[i], i);
+    cr_assert(check_stall());
+    cr_assert_eq(pjrtd_lane_get_stats(lane).stuck, (uint32_t)i + 1);
+  }
+  static task quick;
+  submit(&quick, 9, run_quick);
+  run_until(1);
+  cr_assert_eq(done[0], 9);
+  for (int i = 2; i >= 0; i--) {
+    sem_post(&stuck[i].may_end);
+    run_until(4 - i);
+    cr_assert_eq(done[3 - i], i);
+  }
+  cr_assert_eq(pjrtd_lane_get_stats(lane).stuck, 0);
+  shut();
+}
+
+Test(lane, loses_no_more_threads_than_it_may) {
+  static task stuck[3], waiting;
+  for (int i = 0; i < 2; i++) {
+    submit_held(&stuck[i], i);
+    cr_assert(check_stall_within(2, false));
+  }
+  submit_held(&stuck[2], 2);
+  submit(&waiting, 3, run_quick);
+  cr_assert_not(check_stall_within(2, false));
+  cr_assert_eq(pjrtd_lane_get_stats(lane).stuck, 2);
+  uv_run(&loop, UV_RUN_NOWAIT);
+  cr_assert_eq(num_done, 0, "what is not to be refused waits");
+  sem_post(&stuck[0].may_end);
+  run_until(1);
+  cr_assert(check_stall_within(2, false), "one came back, so another may go");
+  run_until(2);
+  cr_assert_eq(done[1], 3);
+  sem_post(&stuck[1].may_end);
+  sem_post(&stuck[2].may_end);
+  run_until(4);
+  wait_for_stuck(0);
+  shut();
+}
+
+Test(lane, refuses_what_is_queued_when_the_last_thread_that_may_be_lost_is) {
+  static task stuck[2], waiting[4], later;
+  submit_held(&stuck[0], 10);
+  submit(&waiting[0], 1, run_quick);
+  cr_assert(check_stall_within(2, true));
+  run_until(1);
+  cr_assert_eq(done[0], 1, "there was a thread left");
+  submit_held(&stuck[1], 11);
+  for (int i = 1; i < 4; i++) submit(&waiting[i], i + 1, run_quick);
+  cr_assert(check_stall_within(2, true));
+  run_until(4);
+  for (int i = 1; i < 4; i++) cr_assert_eq(done[i], -(i + 1));
+  cr_assert_eq(pjrtd_lane_get_stats(lane).queued, 0);
+  cr_assert_eq(atomic_load(&num_ran), 1);
+  cr_assert_not(pjrtd_lane_withdraw(lane, &waiting[1].job), "it was handed back");
+  sem_post(&stuck[0].may_end);
+  sem_post(&stuck[1].may_end);
+  run_until(6);
+  submit(&later, 20, run_quick);
+  run_until(7);
+  cr_assert_eq(done[6], 20);
+  shut();
+}
+
+Test(lane, says_how_many_are_stuck) {
+  PJRTD_AUTO(pjrtd_status) status = pjrtd_lane_exhausted(lane, 7);
+  cr_assert_eq(pjrtd_status_code(status), PJRTD_CODE_RESOURCE_EXHAUSTED);
+  cr_assert(strstr(pjrtd_status_message(status), "7"), "%s", pjrtd_status_message(status));
+  cr_assert(strstr(pjrtd_status_hint(status), "max_stuck"), "%s", pjrtd_status_hint(status));
+  shut();
+}
+
+Test(lane, goes_on_without_a_fresh_thread_when_there_is_no_memory_for_one) {
+  static task stuck;
+  submit_held(&stuck, 1);
+  pjrtd_alloc_fail_after(0);
+  cr_assert_not(check_stall());
+  pjrtd_alloc_fail_after(-1);
+  cr_assert_eq(pjrtd_lane_get_stats(lane).stuck, 0);
+  cr_assert(check_stall(), "the next check tries again");
+  sem_post(&stuck.may_end);
+  run_until(1);
+  wait_for_stuck(0);
+  shut();
+}
+
+Test(lane, gives_a_job_back_that_has_not_begun) {
+  static task held, tasks[4];
+  submit_held(&held, 100);
+  for (int i = 0; i < 4; i++) submit(&tasks[i], i, run_quick);
+  cr_assert_not(pjrtd_lane_withdraw(lane, &held.job), "it runs");
+  cr_assert(pjrtd_lane_withdraw(lane, &tasks[1].job));
+  cr_assert_not(pjrtd_lane_withdraw(lane, &tasks[1].job), "it was taken out before");
+  cr_assert(pjrtd_lane_withdraw(lane, &tasks[3].job)); /* the last */
+  cr_assert_eq(pjrtd_lane_get_stats(lane).queued, 2);
+  static task late;
+  submit(&late, 4, run_quick);
+  cr_assert(pjrtd_lane_withdraw(lane, &tasks[0].job)); /* the first */
+  sem_post(&held.may_end);
+  run_until(3);
+  cr_assert_eq(done[0], 100);
+  cr_assert_eq(done[1], 2);
+  cr_assert_eq(done[2], 4);
+  cr_assert_not(pjrtd_lane_withdraw(lane, &tasks[2].job), "it has ended");
+  shut();
+  cr_assert_eq(num_done, 3);
+}
+
+Test(lane, takes_a_withdrawn_job_again) {
+  static task held, one;
+  submit_held(&held, 100);
+  submit(&one, 1, run_quick);
+  cr_assert(pjrtd_lane_withdraw(lane, &one.job));
+  ASSERT_OK(pjrtd_lane_submit(lane, &one.job));
+  sem_post(&held.may_end);
+  run_until(2);
+  cr_assert_eq(done[1], 1);
+  shut();
+}
+
+Test(lane, runs_what_is_queued_before_it_goes) {
+  static task tasks[50];
+  for (int i = 0; i < 50; i++) submit(&tasks[i], i, run_quick);
+  pjrtd_lane_destroy(lane);
+  lane = NULL;
+  cr_assert_eq(atomic_load(&num_ran), 50);
+  pjrtd_mailbox_drain(mailbox);
+  cr_assert_eq(num_done, 50);
+  shut();
+}
+
+Test(lane, leaves_its_memory_to_a_stuck_thread) {
+  /* That thread comes back after the lane was given up. */
+  static task stuck, quick;
+  submit_held(&stuck, 1);
+  cr_assert(check_stall());
+  submit(&quick, 2, run_quick);
+  pjrtd_lane_destroy(lane);
+  pjrtd_mailbox_drain(mailbox);
+  cr_assert_eq(num_done, 1);
+  sem_post(&stuck.may_end);
+  run_until(2);
+  cr_assert_eq(done[1], 1);
+  wait_for_stuck(0); /* it is readable still */
+}
+
+static void run_look_at_signals(pjrtd_job *job) {
+  sigset_t blocked;
+  pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+  int all = 1;
+  for (int number = 1; number < SIGSYS; number++)
+    if (number != SIGKILL && number != SIGSTOP) all &= sigismember(&blocked, number);
+  atomic_fetch_add(&num_ran, 1);
+  atomic_store(&ran[0], all);
+}
+
+Test(lane, takes_no_signals_from_the_loop) {
+  static task one;
+  submit(&one, 1, run_look_at_signals);
+  run_until(1);
+  cr_assert_eq(atomic_load(&ran[0]), 1);
+  sigset_t blocked;
+  pthread_sigmask(SIG_SETMASK, NULL, &blocked);
+  cr_assert_not(sigismember(&blocked, SIGTERM), "the loop's own mask is as it was");
+  shut();
+}
+
+Test(lane, is_not_made_without_memory) {
+  for (int64_t successes = 0; successes < 2; successes++) {
+    pjrtd_lane *other = lane;
+    pjrtd_alloc_fail_after(successes);
+    PJRTD_AUTO(pjrtd_status) status = pjrtd_lane_create("x", mailbox, STACK_BYTES, &other);
+    pjrtd_alloc_fail_after(-1);
+    cr_assert_eq(pjrtd_status_code(status), PJRTD_CODE_RESOURCE_EXHAUSTED);
+    cr_assert_null(other);
+  }
+  pjrtd_lane_destroy(NULL);
+  shut();
+}
+
+Test(lane, does_not_take_a_job_for_which_there_is_no_thread) {
+  static task one = {.job = {.run = run_quick, .done = on_done}};
+  pjrtd_alloc_fail_after(0);
+  PJRTD_AUTO(pjrtd_status) status = pjrtd_lane_submit(lane, &one.job);
+  pjrtd_alloc_fail_after(-1);
+  cr_assert_eq(pjrtd_status_code(status), PJRTD_CODE_RESOURCE_EXHAUSTED);
+  cr_assert_eq(pjrtd_lane_get_stats(lane).queued, 0);
+  submit(&one, 5, run_quick);
+  run_until(1);
+  cr_assert_eq(done[0], 5);
+  shut();
+  cr_assert_eq(num_done, 1);
+}
+
+Test(lane, says_so_when_the_thread_cannot_have_its_stack) {
+  pjrtd_lane *greedy;
+  ASSERT_OK(pjrtd_lane_create("greedy", mailbox, (size_t)1 << 60, &greedy));
+  static task one = {.job = {.run = run_quick, .done = on_done}};
+  PJRTD_AUTO(pjrtd_status) status = pjrtd_lane_submit(greedy, &one.job);
+  cr_assert_not_null(status);
+  cr_assert(strstr(pjrtd_status_message(status), "greedy"), "%s", pjrtd_status_message(status));
+  pjrtd_lane_destroy(greedy);
+  shut();
+}
