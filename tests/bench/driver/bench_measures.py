@@ -12,7 +12,7 @@ from typing import Any
 
 from bench_context import BENCH_DIR, Context
 from bench_frames import Relay, bytes_per_call
-from bench_interleave import Series, latency_series, pooled_percentiles_us, race
+from bench_interleave import Contestant, Series, latency_series, pooled_percentiles_us, race
 from bench_process import BenchError, Daemon, Side, placed, resident_bytes
 from bench_report import Bound, Row
 
@@ -63,16 +63,19 @@ def frame_sizes(context: Context, daemon: Daemon) -> tuple[int, int]:
     return bytes_per_call(before, after, FRAME_CALLS)
 
 
-def _placements() -> dict[str, tuple[int, int] | None]:
-    """Processors of (server, client). Which the scheduler chooses for two processes that sleep in turn decides between
-    some 7 us (one core, no core to wake) and 50-100 us (two cores, each of which went idle): it must be the same for
-    both contestants, or the ratio says nothing."""
+Cpus = tuple[int, int] | None
+
+
+def placements() -> dict[str, Cpus]:
+    """Processors of (server, client); None: as the scheduler likes. It must be the same for both contestants, or the
+    ratio says nothing. Two that sleep in turn take some 7 us on one core, which never goes idle, and 50-100 us on a
+    core each, which has to be woken. Two that poll on one core wait for each other's time slices."""
     cpus = sorted(os.sched_getaffinity(0))
     return {"two-cores": (cpus[0], cpus[-1]), "one-core": (cpus[0], cpus[0]), "free": None}
 
 
-def _placed_slicer(
-    side: Side, server_pid: int, mode: str, duration_ms: int, cpus: tuple[int, int] | None
+def placed_slicer(
+    side: Side, server_pid: int, mode: str, duration_ms: int, cpus: Cpus
 ) -> Callable[[], Mapping[str, Any]]:
     def run() -> Mapping[str, Any]:
         with placed({} if cpus is None else {server_pid: cpus[0], side.pid: cpus[1]}):
@@ -91,34 +94,41 @@ def c_calls(context: Context) -> list[Row]:
         spin = stack.enter_context(context.c_client(polling, spin=True))
         sleep = stack.enter_context(context.c_client(sleeping, spin=False))
         half = stack.enter_context(context.c_client(polling, spin=False, name="bench_client half"))
-        contestants = {
-            "echo spin": slicer(echo, "spin", ms),
-            "pjrtd spin": slicer(spin, "execute-fetch", ms),
-            "echo half": slicer(echo, "server-spins", ms),
-            "pjrtd half": slicer(half, "execute-fetch", ms),
-        }
-        for name, cpus in _placements().items():
-            contestants[f"echo {name}"] = _placed_slicer(echo, echo.facts["server_pid"], "sleep", ms, cpus)
-            contestants[f"pjrtd {name}"] = _placed_slicer(sleep, sleeping.pid, "execute-fetch", ms, cpus)
+        contestants: dict[str, Contestant] = {}
+        for name, cpus in placements().items():
+            for kind, echo_mode, side, daemon in (
+                ("polling", "spin", spin, polling),
+                ("sleeping", "sleep", sleep, sleeping),
+            ):
+                if (kind, name) != ("polling", "one-core"):  # each spins for all of its time slice
+                    contestants[f"echo {kind} {name}"] = placed_slicer(
+                        echo, echo.facts["server_pid"], echo_mode, ms, cpus
+                    )
+                contestants[f"pjrtd {kind} {name}"] = placed_slicer(side, daemon.pid, "execute-fetch", ms, cpus)
+        contestants["echo half"] = slicer(echo, "server-spins", ms)
+        contestants["pjrtd half"] = slicer(half, "execute-fetch", ms)
         results = race(contestants, context.settings.rounds)
 
     def row(name: str, kind: str, title: str, polls: str, bound: Bound | None = None) -> Row:
+        peer = results.get(f"echo {kind}")
         return Row(
             name,
             f"C, execute 8 floats and fetch{title}",
             "us",
             latency_series("pjrtd", results[f"pjrtd {kind}"]),
-            latency_series(f"socket echo {request}+{reply} B", results[f"echo {kind}"]),
+            latency_series(f"socket echo {request}+{reply} B", peer) if peer else None,
             bound=bound,
             polls=polls,
             notes={"request_bytes": request, "reply_bytes": reply},
         )
 
     return [
-        row("c-polling", "spin", "", "both sides", Bound("<", 3, "under 3x")),
-        row("c-sleeping", "two-cores", ", a core each", "nobody", Bound("<", 1.5, "under 1.5x")),
-        row("c-sleeping-one-core", "one-core", ", on one core", "nobody"),
-        row("c-sleeping-free", "free", ", cores as they come", "nobody"),
+        row("c-polling", "polling two-cores", ", a core each", "both sides", Bound("<", 3, "under 3x")),
+        row("c-sleeping", "sleeping two-cores", ", a core each", "nobody", Bound("<", 1.5, "under 1.5x")),
+        row("c-polling-free", "polling free", ", cores as they come", "both sides"),
+        row("c-polling-one-core", "polling one-core", ", on one core", "both sides"),
+        row("c-sleeping-free", "sleeping free", ", cores as they come", "nobody"),
+        row("c-sleeping-one-core", "sleeping one-core", ", on one core", "nobody"),
         row("c-half", "half", "", "daemon and echo server; clients sleep (bimodal)"),
     ]
 
@@ -126,19 +136,20 @@ def c_calls(context: Context) -> list[Row]:
 def dot_calls(context: Context) -> list[Row]:
     """The same with an 8x8 dot, against jax in process."""
     ms = context.settings.slice_ms
+    polling = context.polling()
     with contextlib.ExitStack() as stack:
         jax = stack.enter_context(context.python_side("jax", "side_jax.py"))
-        spin = stack.enter_context(context.c_client(context.polling(), spin=True))
+        spin = stack.enter_context(context.c_client(polling, spin=True))
         results = race(
             {
                 "jax-fetch": slicer(jax, "dot-fetch", ms),
-                "pjrtd": slicer(spin, "dot-fetch", ms),
+                "pjrtd": placed_slicer(spin, polling.pid, "dot-fetch", ms, placements()["two-cores"]),
                 "jax-block": slicer(jax, "dot-block", ms),
             },
             context.settings.rounds,
         )
     ours = latency_series("pjrtd", results["pjrtd"])
-    title = "C, 8x8 dot and fetch"
+    title = "C, 8x8 dot and fetch, a core each"
     return [
         Row(
             "dot-polling",

@@ -109,7 +109,7 @@ def _side(series: Series | None) -> str:
 def _cells(row: Row) -> list[str]:
     compared = row.compared()
     value = f"{_number(row.value())} ({_number(min(compared))}-{_number(max(compared))})"
-    if row.comparison == "itself":
+    if row.peer is None or row.comparison == "itself":
         value = "-"
     met = {True: "yes", False: "NO", None: ""}[row.met()]
     peer = row.peer.name if row.peer is not None else ""
