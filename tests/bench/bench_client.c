@@ -20,15 +20,14 @@ enum { QUIET_BATCH = 1000, PIPELINE_DEPTH = 64, MAX_IDLE = 100000 };
 
 static pjrtc_client *client;
 
-static void check(pjrtc_code code, const pjrtc_error *error, const char *call) {
-  if (code != PJRTC_OK) bench_fail("%s: %s: %s %s", call, pjrtc_code_name(code), error->message, error->hint);
+/* One for all calls, as the header advises: to clear its 2 KB of text anew would be timed with each call. */
+static pjrtc_error error = PJRTC_ERROR_INIT;
+
+static void check(pjrtc_code code, const char *call) {
+  if (code != PJRTC_OK) bench_fail("%s: %s: %s %s", call, pjrtc_code_name(code), error.message, error.hint);
 }
 
-#define CHECK(call)                       \
-  do {                                    \
-    pjrtc_error error = PJRTC_ERROR_INIT; \
-    check(call, &error, #call);           \
-  } while (0)
+#define CHECK(call) check(call, #call)
 
 static pjrtc_client *connect_to(const char *target, bool sleep) {
   pjrtc_connect_options options = PJRTC_CONNECT_OPTIONS_INIT;
