@@ -9,7 +9,7 @@
 
 /* Reads one element. `*text` moves behind it. NULL is success; else a complaint to be freed. */
 char *ctl_value_read(pjrtc_dtype dtype, const char **text, void *out);
-/* Writes one element: the shortest text that reads back. */
+/* Writes one element: the shortest text that reads back; of types of up to 8 bits the exact value. */
 const char *ctl_value_write(pjrtc_dtype dtype, const void *element, char out[CTL_VALUE_TEXT]);
 /* A real number's value for JSON; complex ones in two parts. False for what is no real number (an integer, pred). */
 bool ctl_value_real(pjrtc_dtype dtype, const void *element, double *out_real, double *out_imaginary);

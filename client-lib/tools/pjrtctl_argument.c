@@ -48,7 +48,10 @@ static char *shape_text(const ctl_argument *argument, const ctl_array *array) {
   char wanted[160], found[160];
   pjrtc_type_format(&(pjrtc_type){argument->dtype, argument->rank, argument->dims}, wanted, sizeof wanted);
   pjrtc_type_format(&(pjrtc_type){array->dtype, array->rank, array->dims}, found, sizeof found);
-  return ctl_text("the file has %s, not %s", array->dtype ? found : strchr(found, '['), wanted);
+  if (!array->dtype)
+    return ctl_text("the file has raw elements of %zu bytes, %s, not %s", array->item_bytes, strchr(found, '['),
+                    wanted);
+  return ctl_text("the file has %s, not %s", found, wanted);
 }
 
 /* `typed`: the type was given, and the file must be of it. */

@@ -77,8 +77,9 @@ static void print_text(const pjrtc_program_info *info) {
   ctl_table_add(table, "%s", devices);
   free(devices);
   ctl_table_add(table, "code");
-  ctl_table_add(table, "%s%s", ctl_bytes(info->generated_code_bytes, text),
-                info->straight_line ? ", straight-line" : "");
+  ctl_table_add(table, "%s, %s",
+                info->generated_code_bytes ? ctl_bytes(info->generated_code_bytes, text) : "size unknown",
+                info->straight_line ? "straight-line" : "with loops, host or collective calls");
   ctl_table_print(table);
 }
 

@@ -14,7 +14,10 @@ static void print_json(const char *target, const pjrtc_info *info) {
   json_t *root = json_object();
   json_object_set_new(root, "target", ctl_json_text(target));
   json_object_set_new(root, "server_version", ctl_json_text(info->server_version));
-  json_object_set_new(root, "server_epoch", ctl_json_unsigned(info->server_epoch));
+  /* Any 64 bits: always a string, so that its kind does not depend on its value. */
+  char epoch[24];
+  snprintf(epoch, sizeof epoch, "%" PRIu64, info->server_epoch);
+  json_object_set_new(root, "server_epoch", json_string(epoch));
   json_object_set_new(root, "pid", json_integer(info->pid));
   json_object_set_new(root, "uptime_ns", ctl_json_unsigned(info->uptime_ns));
   json_object_set_new(root, "protocol",

@@ -73,6 +73,8 @@ bool ctl_array_fits(const ctl_array *array, pjrtc_dtype dtype) {
   bool raw;
   const char *descr = ctl_numpy_descr(dtype, &raw);
   if (raw) return array->raw;
+  /* ml_dtypes saves types under 8 bits raw. */
+  if (array->dtype == PJRTC_DTYPE_INVALID && pjrtc_dtype_bits(dtype) < 8) return array->raw;
   /* Types under 8 bits are kept as i1 and u1. */
   bool ignored;
   return array->dtype != PJRTC_DTYPE_INVALID && strcmp(descr, ctl_numpy_descr(array->dtype, &ignored)) == 0;

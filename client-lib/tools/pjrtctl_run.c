@@ -80,9 +80,8 @@ static int count_arguments(run *r) {
   static const char hint[] = "pjrtctl compile shows what the program takes";
   if (devices > 1)
     return ctl_complain(r->common, CTL_USAGE, hint,
-                        "the program takes %zu arguments on each of %zu devices; %zu are given", wanted, devices,
-                        given);
-  return ctl_complain(r->common, CTL_USAGE, hint, "the program takes %zu arguments; %zu are given", wanted, given);
+                        "the program takes %zu arguments on each of %zu devices, and %zu came", wanted, devices, given);
+  return ctl_complain(r->common, CTL_USAGE, hint, "the program takes %zu arguments, and %zu came", wanted, given);
 }
 
 /* Started one behind the other, awaited together. */

@@ -146,23 +146,35 @@ static bool reads_back(pjrtc_dtype dtype, const char *text, const void *element)
   return memcmp(again, element, real_bytes(dtype)) == 0;
 }
 
+/* Types of up to 8 bits are written exactly: the shortest text that reads back would be far from the value. */
+static bool is_written_exactly(pjrtc_dtype dtype) {
+  return pjrtc_dtype_bits(dtype) <= 8;
+}
+
+static void write_finite(pjrtc_dtype dtype, const void *element, double value, char *out) {
+  char scientific[40];
+  int most = dtype == PJRTC_F64 || dtype == PJRTC_C128 || is_written_exactly(dtype) ? 17 : 9, digits = 1;
+  for (; digits <= most; digits++) {
+    snprintf(scientific, sizeof scientific, "%.*e", digits - 1, value);
+    if (is_written_exactly(dtype) ? strtod(scientific, NULL) == value : reads_back(dtype, scientific, element)) break;
+  }
+  /* Where zeros would fill up to the point, the exact digits take no more room: 65504, not 65500. */
+  if (fabs(value) < 1e16 && value == nearbyint(value) && fabs(value) >= pow(10, digits))
+    sprintf(out, "%.0f", value);
+  else
+    place_point(scientific, out);
+}
+
 static void write_real(pjrtc_dtype dtype, const void *element, char *out) {
   double value = load_real(dtype, element);
-  if (isnan(value)) {
+  if (isnan(value))
     strcpy(out, "nan");
-  } else if (isinf(value)) {
+  else if (isinf(value))
     strcpy(out, value < 0 ? "-inf" : "inf");
-  } else if (value == 0) {
+  else if (value == 0)
     strcpy(out, signbit(value) ? "-0" : "0");
-  } else {
-    char scientific[40];
-    int most = dtype == PJRTC_F64 || dtype == PJRTC_C128 ? 17 : 9;
-    for (int digits = 1; digits <= most; digits++) {
-      snprintf(scientific, sizeof scientific, "%.*e", digits - 1, value);
-      if (reads_back(dtype, scientific, element)) break;
-    }
-    place_point(scientific, out);
-  }
+  else
+    write_finite(dtype, element, value, out);
 }
 
 const char *ctl_value_write(pjrtc_dtype dtype, const void *element, char out[CTL_VALUE_TEXT]) {
