@@ -40,8 +40,12 @@ def daemon_survives(request: pytest.FixtureRequest) -> Iterator[None]:
     yield
     if "daemon" in request.fixturenames:
         running = request.getfixturevalue("daemon")
-        running.check_alive()
-        running.stats()
+        try:
+            running.check_alive()
+            running.stats()
+        except BaseException:
+            running.restart()  # so that one crash is one failure
+            raise
 
 
 @pytest.fixture

@@ -79,7 +79,7 @@ def test_rank_64_is_the_most_that_goes(client: RawClient) -> None:
 
 
 def test_a_huge_dimension_beside_a_zero_is_an_empty_tensor(client: RawClient) -> None:
-    for dims in ([0, 2**62], [2**40, 0], [2**31, 0, 2**31]):
+    for dims in ([0, 2**40], [2**40, 0], [2**20, 0, 2**20]):
         buffer = client.upload("f32", dims, b"")
         assert client.download(buffer) == b""
         assert list(client.call("Buffer.Stat", buffer=buffer).type.dims) == dims

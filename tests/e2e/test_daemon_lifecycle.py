@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pathlib
 import re
@@ -26,7 +27,7 @@ def refuses_to_start(daemon: Daemon, *words: str) -> str:
     """The daemon ends with a code that is not 0, prints nothing, and says why with these words. Its log."""
     try:
         daemon.spawn()
-        code = daemon.wait(30)
+        code = daemon.wait(10)
         log = daemon.log()
         daemon.check_log()
         assert code not in (0, None) and code > 0, f"ended with {code}:\n{log}"
@@ -138,12 +139,23 @@ def test_a_compile_under_way_does_not_hold_up_the_end() -> None:
                     assert wire.message_class("Error").FromString(got.payload).code in (UNAVAILABLE, CANCELLED)
 
 
-def test_an_idle_client_does_not_hold_up_the_end() -> None:
-    with Daemon() as daemon:
+def test_idle_clients_do_not_hold_up_the_end() -> None:
+    with Daemon(settings={"drain_seconds": 60}) as daemon:
         clients = [daemon.connect() for _ in range(3)]
-        half = clients[0].start("Buffer.Upload", buffer=clients[0].new_buffer(), data_bytes=1 << 30, type=dict(dtype=6, dims=[1 << 30]))
+        clients[0].upload("f32", [4], bytes(16))
         clients[1].send_bytes(b"PJRT")
         with deadline(5 * PATIENCE, "stopping with idle clients"):
+            daemon.stop()
+        for client in clients:
+            assert client.receive_until_closed() == []
+            client.close()
+
+
+def test_an_upload_that_stays_incomplete_holds_up_the_end_for_the_grace_time_only() -> None:
+    with Daemon(settings={"drain_seconds": 1}) as daemon:
+        clients = [daemon.connect() for _ in range(3)]
+        half = clients[0].start("Buffer.Upload", buffer=clients[0].new_buffer(), data_bytes=1 << 30, type=dict(dtype=6, dims=[1 << 30]))
+        with deadline(6 * PATIENCE, "stopping during an upload"):
             daemon.stop()
         frames = clients[0].receive_until_closed()
         assert len([got for got in frames if got.call == half]) <= 1
@@ -306,7 +318,16 @@ def test_the_longest_path_serves() -> None:
 
 
 def test_a_folder_that_does_not_exist() -> None:
-    refuses_to_start(Daemon(listen=["unix:/nonexistent-folder/s.sock"]), "/nonexistent-folder/s.sock")
+    """Below a file there can be none; and more than the last folder is not made."""
+    refuses_to_start(Daemon(listen=["unix:/dev/null/s.sock"]), "/dev/null")
+    refuses_to_start(Daemon(listen=["unix:/nonexistent-folder/another/s.sock"]), "/nonexistent-folder/another")
+    assert not os.path.exists("/nonexistent-folder")
+
+
+def test_the_last_folder_of_the_path_is_made(tmp_path: pathlib.Path) -> None:
+    path = tmp_path / "run" / "s.sock"
+    with Daemon(listen=[f"unix:{path}"]) as daemon:
+        serves(daemon)
 
 
 def test_a_folder_without_write_permission() -> None:
@@ -325,7 +346,7 @@ def test_the_second_of_two_addresses_fails_and_the_first_is_taken_back() -> None
     daemon = Daemon()
     good = f"unix:{daemon.socket_path}"
     path = daemon.socket_path
-    daemon.command += ["--listen", "unix:/nonexistent-folder/s.sock"]
+    daemon.command += ["--listen", "unix:/dev/null/s.sock"]
     try:
         daemon.spawn()
         assert daemon.wait(30) > 0
@@ -440,7 +461,9 @@ def test_other_things_as_plugin(tmp_path: pathlib.Path, content: str) -> None:
 
 
 def test_a_library_that_is_no_plugin() -> None:
-    log = refuses_to_start(Daemon(plugin="libm.so.6"), "libm.so.6")
+    ctypes.CDLL("libm.so.6")
+    path = next(line.split()[-1] for line in pathlib.Path("/proc/self/maps").read_text().splitlines() if line.endswith("libm.so.6"))
+    log = refuses_to_start(Daemon(plugin=path), path)
     assert "GetPjrtApi" in log and "loaded" not in log.replace("not be loaded", "")
 
 
@@ -529,10 +552,12 @@ def test_a_full_disk_for_the_log_is_survived(tmp_path: pathlib.Path) -> None:
         serves(daemon)
 
 
-def test_closed_standard_streams_are_survived() -> None:
-    """Started with 0 and 2 closed, as a careless supervisor does: sockets must not take their numbers and get log lines."""
+@pytest.mark.parametrize("closed", ["<&-", "2>&-", "<&- 2>&-"])
+def test_closed_standard_streams_are_survived(closed: str) -> None:
+    """Started with some of 0 to 2 closed, as a careless supervisor does: nothing else takes their numbers and gets log
+    lines."""
     daemon = Daemon()
-    daemon.command = ["/bin/sh", "-c", "exec \"$@\" 2>&- <&-", "sh", *daemon.command]
+    daemon.command = ["/bin/sh", "-c", f"exec \"$@\" {closed}", "sh", *daemon.command]
     with daemon:
         client: RawClient = daemon.connect()
         try:

@@ -88,7 +88,7 @@ def test_scalars_and_empty_tensors(client: RawClient, name: str) -> None:
 @pytest.mark.parametrize("name", [name for name, (_, mlir) in NUMPY_TYPES.items() if mlir])
 def test_through_a_program(client: RawClient, name: str) -> None:
     """The program only moves values, so each bit pattern has to survive (a NaN of a type under 32 bits may be quietened
-    by a conversion: it stays a NaN)."""
+    by a conversion, and stays a NaN)."""
     numpy_type, mlir = NUMPY_TYPES[name]
     data = host_patterns(name)
     count = len(data) // np.dtype(numpy_type).itemsize
@@ -97,7 +97,13 @@ def test_through_a_program(client: RawClient, name: str) -> None:
     assert [arg.type.dtype for arg in described.args] == [wire.dtype_numbers()[name]]
     assert not described.args[0].unsupported
     (result,) = client.execute(program, [client.upload(name, [2, count // 2], data)])
-    assert client.download(result) == data
+    back = client.download(result)
+    if mlir.startswith("f8"):
+        before, after = (np.frombuffer(part, numpy_type).astype(np.float32) for part in (data, back))
+        assert ((before == after) | (np.isnan(before) & np.isnan(after))).all()
+        assert (np.signbit(before) == np.signbit(after))[~np.isnan(before)].all()
+    else:
+        assert back == data
 
 
 @pytest.mark.parametrize("name", NUMPY_TYPES)
@@ -109,7 +115,10 @@ def test_numpy_arrays_through_the_python_client(daemon: Daemon, name: str) -> No
             assert buffer.element_type == wire.dtype_numbers()[name]
             back = buffer.numpy()
             assert back.dtype == numpy_type and back.shape == array.shape
-            assert back.tobytes() == array.tobytes()
+            if name in SIGNED_SUBBYTE:  # ml_dtypes reads the low bits of a byte and keeps the others as it likes
+                assert back.tolist() == array.tolist()
+            else:
+                assert back.tobytes() == array.tobytes()
 
 
 @pytest.mark.parametrize("name", ["s4", "u4", "s2", "u2", "s1", "u1"])

@@ -147,9 +147,9 @@ def test_the_wire_bytes_can_be_reused_at_once(client: RawClient) -> None:
     (bytearray(b"\x00\x00\x80\x3f"), "F32", [], 1.0),
     (memoryview(array.array("h", [1, -2, 3])), "S16", [3], [1, -2, 3]),
     (array.array("d", [1.5, -0.0]), "F64", [2], [1.5, -0.0]),
-    (array.array("f", [1.5, 2]), None, None, [1.5, 2]),
+    (array.array("f", [1.5, 2]), None, None, [1.5, 2.0]),
     ([1, 2, 3], "S32", [3], [1, 2, 3]),
-    ([[1, 2], [3, 4]], "F32", [2, 2], [[1, 2], [3, 4]]),
+    ([[1, 2], [3, 4]], "F32", [2, 2], [[1.0, 2.0], [3.0, 4.0]]),
 ])
 def test_standard_library_data(python: pjrtd.Client, data: object, dtype: str | None, dims: list[int] | None, right: object) -> None:
     with python.buffer_from_host(data, getattr(pjrtd.DType, dtype) if dtype else None, dims) as buffer:

@@ -121,7 +121,8 @@ def test_a_download_without_credit_only_waits(strict: Daemon) -> None:
 
 
 def test_a_slow_reader_is_served_beside_a_quick_one(strict: Daemon) -> None:
-    """One kilobyte a second, for longer than the patience with those who read nothing."""
+    """It takes a moment for each piece, for longer than the patience with those who read nothing. (The kernel tells the
+    writer about progress in steps of some 150 KB.)"""
     other = Bystander(strict).run_in_background()
     before = strict.stats().clients_cut_off
     client = strict.connect(download_credit_bytes=2**62, receive_buffer_bytes=4096)
@@ -129,9 +130,23 @@ def test_a_slow_reader_is_served_beside_a_quick_one(strict: Daemon) -> None:
     client.start("Buffer.Download", buffer=buffer)
     began = time.monotonic()
     while time.monotonic() - began < 3:
-        assert client.socket.recv(100), "cut off while it was reading"
-        time.sleep(0.1)
+        assert client.socket.recv(40_000), "cut off while it was reading"
+        time.sleep(0.05)
     assert strict.stats().clients_cut_off == before
+    other.finish()
+    other.close()
+    client.close()
+    strict.settled()
+
+
+def test_a_reader_of_one_kilobyte_a_second_harms_nobody(strict: Daemon) -> None:
+    other = Bystander(strict).run_in_background()
+    client = strict.connect(download_credit_bytes=2**62, receive_buffer_bytes=4096)
+    buffer = client.upload("u8", [16 * MIB], bytes(16 * MIB))
+    client.start("Buffer.Download", buffer=buffer)
+    began = time.monotonic()
+    while time.monotonic() - began < 2 and client.socket.recv(100):
+        time.sleep(0.1)
     other.finish()
     other.close()
     client.close()
@@ -259,12 +274,17 @@ def test_a_client_killed_in_the_middle(daemon: Daemon, mode: str, delay: float) 
     daemon.settled()
 
 
-def test_1000_idle_connections_cost_nothing(daemon: Daemon) -> None:
+def test_1000_idle_connections_cost_nothing() -> None:
+    with Daemon() as daemon:
+        idle_connections(daemon, 1000)
+
+
+def idle_connections(daemon: Daemon, count: int) -> None:
     other = Bystander(daemon)
     before = daemon.settled(lambda now: now["connections"] == 2)
     descriptors, threads = daemon.descriptors(), daemon.threads()
-    clients = [daemon.connect() for _ in range(1000)]
-    assert daemon.stats().connections == before["connections"] + 1000
+    clients = [daemon.connect() for _ in range(count)]
+    assert daemon.stats().connections == before["connections"] + count
     assert daemon.threads() <= threads + 2
     time.sleep(0.3)
     used, began = daemon.cpu_seconds(), time.monotonic()
@@ -278,7 +298,7 @@ def test_1000_idle_connections_cost_nothing(daemon: Daemon) -> None:
     for client in clients:
         client.close()
     daemon.settled(lambda now: now["connections"] == before["connections"])
-    assert daemon.descriptors() <= descriptors
+    settled_descriptors(daemon, descriptors)
     other.close()
 
 
@@ -287,7 +307,7 @@ def test_2000_connections_one_after_another_leave_nothing(daemon: Daemon) -> Non
         for number in range(count):
             hello = number % 3 != 0
             client = daemon.connect(hello=hello)
-            if number % 10 == 1:
+            if hello and number % 10 == 1:
                 client.start_upload("f32", [4], bytes(16))
             if number % 10 == 2:
                 client.start("Buffer.Upload", buffer=client.new_buffer() if hello else 1, data_bytes=MIB, type=dict(dtype=6, dims=[MIB]))
@@ -298,7 +318,7 @@ def test_2000_connections_one_after_another_leave_nothing(daemon: Daemon) -> Non
     descriptors, threads, resident = daemon.descriptors(), daemon.threads(), daemon.resident_bytes()
     visit(2000)
     daemon.expect_balance(before)
-    assert daemon.descriptors() == descriptors
+    settled_descriptors(daemon, descriptors)
     assert daemon.threads() == threads
     assert daemon.resident_bytes() < resident + 4 * MIB
 
@@ -396,9 +416,9 @@ def test_descriptors_in_a_frame_that_takes_none(daemon: Daemon, announced: int, 
     before = daemon.descriptors()
     with daemon.connect() as client:
         request = frame(REQUEST, "Runtime.Info", 2, flags=announced << 4)
-        client.send_with_descriptors(request, [0] * sent)
         client.last_call = 2
         try:
+            client.send_with_descriptors(request, [0] * sent)
             client.receive_of(2)
             client.receive_of(client.send("Runtime.Info"))
             assert announced == sent or announced == 0, "descriptors that did not come were not missed"

@@ -124,6 +124,14 @@ class Daemon:
         assert self.output == ["pjrtd ready " + " ".join(self.listen) + "\n"], self.output
         return self
 
+    def restart(self) -> None:
+        """Starts anew after a crash that has been reported, with an empty log."""
+        self.kill()
+        self.log_path.rename(self.log_path.with_suffix(".crashed"))
+        self.output = []
+        self._ready.clear()
+        self.start()
+
     def __enter__(self) -> Daemon:
         try:
             return self.start()
