@@ -48,7 +48,7 @@ static pjrtd_status *upload(pjrtd_client *client, const void *data, const pjrtd_
 pjrtd_status *pjrtd_device_buffer_from_host(pjrtd_client *client, const void *data, const pjrtd_tensor_type *type,
                                             const pjrtd_device *device, const pjrtd_memory *memory,
                                             pjrtd_device_buffer **out_buffer) {
-  PJRT_Event *done;
+  PJRT_Event *done = NULL;
   PJRTD_TRY(
       upload(client, data, type, device, memory, PJRT_HostBufferSemantics_kImmutableOnlyDuringCall, out_buffer, &done));
   pjrtd_event_drop(client->plugin, done); /* the call itself was what had to end */

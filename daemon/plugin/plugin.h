@@ -238,8 +238,9 @@ PJRTD_MUST_USE pjrtd_status *pjrtd_compile_options_encode(const pjrtd_client *cl
                                                           const pjrtd_compile_options *options, uint8_t **out_bytes,
                                                           size_t *out_size);
 
-/* `code` is StableHLO text, MLIR bytecode or a portable artifact. Rejects an empty program and text with NUL bytes in
- * it. UNKNOWN (does not parse) becomes INVALID_ARGUMENT. A compile thread with a large stack only. */
+/* `code` is StableHLO text, MLIR bytecode or a portable artifact; `code[code_bytes]` is 0, since MLIR reads to there.
+ * Rejects an empty program and text with NUL bytes in it. UNKNOWN (does not parse) becomes INVALID_ARGUMENT. A compile
+ * thread with a large stack only. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_executable_compile(pjrtd_client *client, const char *code, size_t code_bytes,
                                                       const pjrtd_compile_options *options,
                                                       pjrtd_executable **out_executable);
