@@ -162,11 +162,17 @@ static FILE *claim_stdout(void) {
   return fdopen(copy, "w");
 }
 
-static void raise_descriptor_limit(void) {
+/* As many descriptors as are allowed; and the kernel's table of them as big as it will have to be, now: to grow it once
+ * there are threads takes it several milliseconds, in which the loop would stand still. */
+static void raise_descriptor_limit(uint64_t connections) {
   struct rlimit limit;
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= limit.rlim_max) return;
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
   limit.rlim_cur = limit.rlim_max;
   setrlimit(RLIMIT_NOFILE, &limit);
+  uint64_t most = connections + 256;
+  if (most > limit.rlim_cur) most = limit.rlim_cur;
+  int highest = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, (int)most - 1);
+  if (highest >= 0) close(highest);
 }
 
 int main(int argc, char **argv) {
@@ -188,7 +194,7 @@ int main(int argc, char **argv) {
   pjrtd_log_set_level(self.settings.log_level);
   pjrtd_log_set_format(self.settings.log_format);
   signal(SIGPIPE, SIG_IGN);
-  raise_descriptor_limit();
+  raise_descriptor_limit(self.settings.max_connections);
   FILE *out = claim_stdout();
   uv_loop_init(&self.loop);
   status = start(&self);

@@ -177,7 +177,7 @@ static pjrtd_status *upload_items(pjrtd_request *request, const pjrtd_tensor_typ
   upload->type.dims = upload->dims;
   pjrtd_operation_hold(&upload->call.operation, &buffer->resource, PJRTD_HOLD_WRITE);
   pjrtd_operation_grant_new(&upload->call.operation);
-  pjrtd_call_receive(&upload->call, pages->data, bytes, upload_received);
+  pjrtd_call_receive(&upload->call, pages, bytes, upload_received);
   return PJRTD_OK;
 }
 

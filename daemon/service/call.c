@@ -167,12 +167,14 @@ void pjrtd_call_fail(pjrtd_call *call, pjrtd_status *status) {
   pjrtd_call_detach(call);
 }
 
-void pjrtd_call_receive(pjrtd_call *call, uint8_t *place, uint64_t bytes, void (*done)(pjrtd_call *call)) {
-  call->inbound = place;
+void pjrtd_call_receive(pjrtd_call *call, pjrtd_staging *pages, uint64_t bytes, void (*done)(pjrtd_call *call)) {
+  call->inbound = pages->data;
+  call->inbound_pages = pages;
   call->inbound_remaining = bytes;
   call->inbound_window = call->runtime->settings->upload_credit_bytes;
   call->inbound_consumed = 0;
   call->inbound_done = done;
+  pjrtd_staging_advance(pages, 0);
 }
 
 void pjrtd_peer_abandon_call(pjrtd_call *call, pjrtd_status *why) {

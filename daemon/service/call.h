@@ -8,6 +8,7 @@
 #include <protobuf-c/protobuf-c.h>
 
 #include "service/peer.h"
+#include "service/staging.h"
 
 typedef struct {
   pjrtd_peer *peer;
@@ -67,6 +68,7 @@ struct pjrtd_call {
   pjrtd_deadline deadline;
   /* Bulk that is coming in. */
   uint8_t *inbound; /* the next byte's place; NULL: none is expected */
+  pjrtd_staging *inbound_pages;
   uint64_t inbound_remaining, inbound_window, inbound_consumed;
   /* The answer is on its way out in pieces. */
   pjrtd_stream *outbound;
@@ -88,8 +90,8 @@ void pjrtd_call_end(pjrtd_call *call);
 void pjrtd_call_answer(pjrtd_call *call, const ProtobufCMessage *reply);
 /* Takes `status`. */
 void pjrtd_call_fail(pjrtd_call *call, pjrtd_status *status);
-/* Expects `bytes` of bulk at `place`, then calls `done`. */
-void pjrtd_call_receive(pjrtd_call *call, uint8_t *place, uint64_t bytes, void (*done)(pjrtd_call *call));
+/* Expects `bytes` of bulk in `pages` (borrowed), then calls `done`. */
+void pjrtd_call_receive(pjrtd_call *call, pjrtd_staging *pages, uint64_t bytes, void (*done)(pjrtd_call *call));
 static inline pjrtd_call *pjrtd_call_of(pjrtd_operation *operation) { return (pjrtd_call *)operation; }
 /* Fails the call with `why` (taken), poisons what it was to make, and lets the method clean up. */
 void pjrtd_peer_abandon_call(pjrtd_call *call, pjrtd_status *why);

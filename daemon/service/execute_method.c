@@ -82,10 +82,14 @@ static pjrtd_status *resolve_inline(const pjrtd_request *request, const Pjrtd__V
     to->type = pjrtd_type_of_message(from->type);
     pjrtd_status *status = pjrtd_tensor_type_check(&to->type, &bytes);
     if (!status) status = pjrtd_client_check_dtype(request->peer->runtime->client, to->type.dtype);
-    if (status) return pjrtd_status_context(status, "inline argument %zu", i);
-    if (from->data_bytes != bytes)
-      return PJRTD_INVALID("inline argument %zu takes %" PRIu64 " bytes, data_bytes is %" PRIu64, i, bytes,
-                           from->data_bytes);
+    if (!status && from->data_bytes != bytes)
+      status = PJRTD_INVALID("it takes %" PRIu64 " bytes, data_bytes is %" PRIu64, bytes, from->data_bytes);
+    if (status) {
+      char text[PJRTD_TENSOR_TYPE_TEXT];
+      return pjrtd_status_with_argument(pjrtd_status_context(status, "argument %u (inline)", from->position),
+                                        from->position, "a tensor that can be sent",
+                                        pjrtd_tensor_type_format(&to->type, text));
+    }
     if (bytes > request->header->bulk_bytes - used)
       return PJRTD_INVALID("the inline arguments have more bytes than the %u that came", request->header->bulk_bytes);
     to->data = request->bulk + used;

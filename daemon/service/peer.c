@@ -217,7 +217,10 @@ void pjrtd_peer_item_end(pjrtd_peer *peer, const pjrtd_frame_header *header) {
   if (!call->inbound_remaining) {
     call->inbound = NULL;
     call->inbound_done(call);
-  } else if (call->inbound_consumed >= call->runtime->settings->upload_credit_bytes / 4) {
+    return;
+  }
+  pjrtd_staging_advance(call->inbound_pages, (uint64_t)(call->inbound - (uint8_t *)call->inbound_pages->data));
+  if (call->inbound_consumed >= call->runtime->settings->upload_credit_bytes / 4) {
     grant(peer, call);
   }
 }

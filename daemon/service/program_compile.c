@@ -17,7 +17,8 @@ typedef struct {
   pjrtd_compile_options options; /* its arrays are owned */
   pjrtd_value *overrides;        /* owned, with their texts */
   size_t num_overrides;
-  char *code; /* as it came; owned unless staged */
+  /* As it came, with a 0 behind it (fresh staging pages are 0): MLIR's lexer reads on until it finds one. */
+  char *code; /* owned; NULL where it is staged */
   pjrtd_staging *staging; /* owned */
   uint64_t code_bytes;
   bool compressed;
@@ -54,8 +55,9 @@ static void compile_abandon(pjrtd_call *call, pjrtd_status *why) {
 }
 
 static pjrtd_status *decompress(const compile_call *compile, char **out_code) {
-  *out_code = pjrtd_malloc(compile->plain_bytes);
+  *out_code = pjrtd_malloc(compile->plain_bytes + 1);
   if (!*out_code) return pjrtd_status_oom();
+  (*out_code)[compile->plain_bytes] = 0;
   const void *code = compile->code ? compile->code : compile->staging->data;
   size_t size = ZSTD_decompress(*out_code, compile->plain_bytes, code, compile->code_bytes);
   pjrtd_status *status = PJRTD_OK;
@@ -233,8 +235,8 @@ static pjrtd_status *begin(pjrtd_request *request, const Pjrtd__V1__CompileReque
   compile->compressed = wanted->compression;
   compile->plain_bytes = wanted->uncompressed_bytes;
   if (!request->header->bulk_bytes)
-    return pjrtd_staging_create(compile->call.runtime, wanted->code_bytes, "the program's text", &compile->staging);
-  compile->code = pjrtd_memdup(request->bulk, wanted->code_bytes);
+    return pjrtd_staging_create(compile->call.runtime, wanted->code_bytes + 1, "the program's text", &compile->staging);
+  compile->code = pjrtd_strndup((const char *)request->bulk, wanted->code_bytes);
   return compile->code ? PJRTD_OK : pjrtd_status_oom();
 }
 
@@ -268,6 +270,6 @@ pjrtd_status *pjrtd_handle_program_compile(pjrtd_request *request) {
   else if (compile->code)
     compile_submit(compile);
   else
-    pjrtd_call_receive(&compile->call, compile->staging->data, wanted->code_bytes, compile_received);
+    pjrtd_call_receive(&compile->call, compile->staging, wanted->code_bytes, compile_received);
   return PJRTD_OK;
 }

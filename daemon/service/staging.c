@@ -5,6 +5,12 @@
 #include <sys/mman.h>
 
 #define QUICK_UNMAP_BYTES (1u << 20)
+/* How far pages are touched ahead of what is written, and in which steps. A client that announces much and sends nothing
+ * costs no more than this. */
+#define AHEAD_BYTES (8u << 20)
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
 
 pjrtd_status *pjrtd_staging_create(pjrtd_runtime *runtime, uint64_t size_bytes, const char *what,
                                    pjrtd_staging **out_staging) {
@@ -30,7 +36,7 @@ void pjrtd_staging_uncount(pjrtd_staging *staging) {
 }
 
 static pjrtd_staging *staging_of(pjrtd_job *job) {
-  return (pjrtd_staging *)((char *)job - offsetof(pjrtd_staging, unmap));
+  return (pjrtd_staging *)((char *)job - offsetof(pjrtd_staging, job));
 }
 
 static void unmap_run(pjrtd_job *job) {
@@ -51,14 +57,46 @@ static void unmap_done(pjrtd_job *job) {
 void pjrtd_staging_destroy(pjrtd_staging *staging) {
   if (!staging) return;
   if (staging->watcher) *staging->watcher = NULL;
-  staging->unmap = (pjrtd_job){.run = unmap_run, .done = unmap_done};
+  staging->watcher = NULL;
+  if (staging->touching) {
+    staging->doomed = true;
+    return;
+  }
+  staging->job = (pjrtd_job){.run = unmap_run, .done = unmap_done};
   if (staging->size_bytes > QUICK_UNMAP_BYTES) {
-    pjrtd_status *status = pjrtd_runtime_submit(staging->runtime, staging->runtime->reaper, &staging->unmap);
+    pjrtd_status *status = pjrtd_runtime_submit(staging->runtime, staging->runtime->reaper, &staging->job);
     if (!status) return;
     pjrtd_status_destroy(status); /* no thread: it is unmapped here */
   }
-  unmap_run(&staging->unmap);
+  unmap_run(&staging->job);
   unmapped(staging);
+}
+
+static void touch_run(pjrtd_job *job) {
+  pjrtd_staging *staging = staging_of(job);
+  uint64_t left = staging->size_bytes - staging->touched_bytes;
+  /* Where the kernel cannot (before 5.14), the pages are touched by who writes them. */
+  madvise((char *)staging->data + staging->touched_bytes, left < AHEAD_BYTES ? left : AHEAD_BYTES, MADV_POPULATE_WRITE);
+}
+
+static void touch_done(pjrtd_job *job) {
+  pjrtd_staging *staging = staging_of(job);
+  pjrtd_runtime_job_ended(staging->runtime);
+  staging->touching = false;
+  staging->touched_bytes += AHEAD_BYTES;
+  if (staging->doomed) pjrtd_staging_destroy(staging);
+}
+
+void pjrtd_staging_advance(pjrtd_staging *staging, uint64_t written_bytes) {
+  if (staging->touching || staging->touched_bytes >= staging->size_bytes ||
+      staging->touched_bytes > written_bytes + AHEAD_BYTES / 2)
+    return;
+  /* Page aligned, as the step is. */
+  if (staging->touched_bytes < written_bytes) staging->touched_bytes = written_bytes & ~(uint64_t)(AHEAD_BYTES / 2 - 1);
+  staging->job = (pjrtd_job){.run = touch_run, .done = touch_done};
+  pjrtd_status *status = pjrtd_runtime_submit(staging->runtime, staging->runtime->reaper, &staging->job);
+  if (!status) staging->touching = true;
+  pjrtd_status_destroy(status); /* no thread: then not ahead */
 }
 
 static void deliver_released(pjrtd_message *message) {

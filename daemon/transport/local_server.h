@@ -6,7 +6,7 @@
 /* One read takes up to this much; a frame that is not an item always fits. */
 #define LOCAL_READ_BYTES (256u << 10)
 /* Bulk bytes that one connection may move before others get their turn. */
-#define LOCAL_TURN_BYTES (256u << 10)
+#define LOCAL_TURN_BYTES (128u << 10)
 #define LOCAL_HOT 8
 
 typedef struct local_listener local_listener;
