@@ -46,3 +46,5 @@ void pjrtc_client_lose(pjrtc_client *client, pjrtc_failure *failure);
 void pjrtc_client_wait_unpinned(pjrtc_client *client, pjrtc_future *call);
 /* Frees what is left of a closed client once no future is held. Without the lock. */
 void pjrtc_client_free(pjrtc_client *client);
+/* Fuzzing and tests: a client on a connected socket, which it owns from here on; NULL where that fails. */
+pjrtc_client *pjrtc_connect_socket(int fd);

@@ -100,18 +100,19 @@ static pjrtc_failure *create(const pjrtc_connect_options *options, pjrtc_client 
   return pjrtc_inbox_init(&client->inbox) ? NULL : pjrtc_failure_oom();
 }
 
-static pjrtc_failure *connect_client(pjrtc_client *client, const char *target, const pjrtc_connect_options *options) {
+static uint64_t timeout_of(const pjrtc_connect_options *options) {
   uint64_t timeout_ns = options->timeout_ns ? options->timeout_ns : DEFAULT_TIMEOUT_NS;
-  if (timeout_ns > INT64_MAX) timeout_ns = INT64_MAX;
-  pjrtc_failure *failure = pjrtc_target_resolve(target, &client->target);
-  if (!failure) failure = pjrtc_target_open(client->target, timeout_ns, &client->fd);
-  if (failure) return failure;
+  return timeout_ns < INT64_MAX ? timeout_ns : INT64_MAX;
+}
+
+/* On a socket that is open. */
+static pjrtc_failure *begin(pjrtc_client *client, const pjrtc_connect_options *options) {
   client->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   if (client->wake_fd < 0)
     return pjrtc_failure_make(PJRTC_RESOURCE_EXHAUSTED, "raise the limit on open descriptors",
                               "an event descriptor cannot be made");
   pthread_mutex_lock(&client->lock);
-  failure = say_hello(client, options->client_name, timeout_ns);
+  pjrtc_failure *failure = say_hello(client, options->client_name, timeout_of(options));
   pthread_mutex_unlock(&client->lock);
   return failure;
 }
@@ -124,12 +125,27 @@ pjrtc_code pjrtc_connect(const char *target, const pjrtc_connect_options *option
   pjrtc_client *client = NULL;
   pjrtc_failure *failure = pjrtc_op_options(&own, sizeof own, options ? options : &defaults, "pjrtc_connect_options");
   if (!failure) failure = create(&own, &client);
-  if (!failure) failure = connect_client(client, target, &own);
+  if (!failure) failure = pjrtc_target_resolve(target, &client->target);
+  if (!failure) failure = pjrtc_target_open(client->target, timeout_of(&own), &client->fd);
+  if (!failure) failure = begin(client, &own);
   if (failure)
     pjrtc_close(client);
   else
     *out_client = client;
   return pjrtc_failure_finish(failure, error);
+}
+
+pjrtc_client *pjrtc_connect_socket(int fd) {
+  pjrtc_client *client;
+  const pjrtc_connect_options options = {.struct_size = sizeof options};
+  pjrtc_failure *failure = create(&options, &client);
+  if (client) client->fd = fd;
+  if (!failure && !(client->target = pjrtc_heap_zalloc(1))) failure = pjrtc_failure_oom();
+  if (!failure) failure = begin(client, &options);
+  if (!failure) return client;
+  pjrtc_failure_release(failure);
+  pjrtc_close(client);
+  return NULL;
 }
 
 void pjrtc_close(pjrtc_client *client) {
