@@ -1,6 +1,8 @@
 /* See local_server.h: polling, the end of a turn, and clients that are stuck. */
 #include "transport/local_server.h"
 
+#include <sched.h>
+
 #include "base/clock.h"
 
 #define WATCH_PERIOD_MS 1000
@@ -91,6 +93,8 @@ static void on_spin(uv_idle_t *spin) {
       if (server->hot[i] == connection && connection->dirty) local_connection_flush(connection);
     }
     if (any) break;
+    /* Where the client was put on this core, it could not answer while this spins. */
+    sched_yield();
   }
 }
 
