@@ -36,8 +36,8 @@ int main(void) {
 
   pjrtc_argument args[] = {{.buffer = buffer}, {.type = {PJRTC_F32, 1, dims}, .data = y}};
   pjrtc_value result = {.position = 0, .data = sum, .capacity_bytes = sizeof sum};
-  pjrtc_execute_options execute = {.struct_size = sizeof execute, .program = program, .args = args, .num_args = 2,
-                                   .fetch = &result, .num_fetch = 1};
+  pjrtc_execute_options execute = {
+      .struct_size = sizeof execute, .program = program, .args = args, .num_args = 2, .fetch = &result, .num_fetch = 1};
   if (pjrtc_execute(client, &execute, &error)) return fail(&error);
 
   printf("%g %g %g %g\n", sum[0], sum[1], sum[2], sum[3]);

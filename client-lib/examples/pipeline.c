@@ -40,8 +40,12 @@ int main(void) {
   if (pjrtc_upload_start(client, &upload, &x, &steps[UPLOAD], &error)) return fail(&error);
 
   pjrtc_argument argument = {.buffer = x};
-  pjrtc_execute_options execute = {.struct_size = sizeof execute, .program = program, .args = &argument,
-                                   .num_args = 1, .outputs = &squared, .num_outputs = 1};
+  pjrtc_execute_options execute = {.struct_size = sizeof execute,
+                                   .program = program,
+                                   .args = &argument,
+                                   .num_args = 1,
+                                   .outputs = &squared,
+                                   .num_outputs = 1};
   if (pjrtc_execute_start(client, &execute, &steps[SQUARE], &error)) return fail(&error);
 
   argument.buffer = squared;
