@@ -107,6 +107,7 @@ static void download_done(pjrtd_job *job) {
 
 static void download_ready(pjrtd_operation *operation) {
   download_call *download = (download_call *)operation;
+  if (pjrtd_call_park(&download->call)) return;
   pjrtd_call *call = &download->call;
   pjrtd_status *status = pjrtd_buffer_check_usable(download->buffer);
   if (!status) {

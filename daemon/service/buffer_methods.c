@@ -44,6 +44,7 @@ static pjrtd_status *answer_stat(pjrtd_peer *peer, const pjrtd_frame_header *hea
 
 static void stat_ready(pjrtd_operation *operation) {
   stat_call *stat = (stat_call *)operation;
+  if (pjrtd_call_park(&stat->call)) return;
   pjrtd_status *status = answer_stat(stat->call.peer, &stat->call.header, stat->buffer);
   if (status) pjrtd_call_fail(&stat->call, status);
   pjrtd_call_end(&stat->call);
@@ -68,16 +69,8 @@ pjrtd_status *pjrtd_handle_buffer_stat(pjrtd_request *request) {
 
 pjrtd_status *pjrtd_handle_buffer_delete(pjrtd_request *request) {
   const Pjrtd__V1__DeleteRequest *wanted = request->message;
-  pjrtd_status *first = PJRTD_OK;
-  /* All that exist go; the error names the first that does not. */
-  for (size_t i = 0; i < wanted->n_buffers; i++) {
-    pjrtd_status *status = pjrtd_session_forget(request->peer->session, PJRTD_ID_BUFFER, wanted->buffers[i]);
-    if (!first)
-      first = status;
-    else
-      pjrtd_status_destroy(status);
-  }
-  if (first) return first;
+  PJRTD_TRY(
+      pjrtd_session_forget(request->peer->session, PJRTD_ID_BUFFER, wanted->buffers, wanted->n_buffers));
   Pjrtd__V1__Empty reply = PJRTD__V1__EMPTY__INIT;
   pjrtd_request_answer(request, &reply.base, NULL, 0);
   return PJRTD_OK;

@@ -84,7 +84,7 @@ static void upload_done(pjrtd_job *job) {
   if (job->refusal) upload->error = PJRTD_TAKE(job->refusal);
   if (upload->abandoned) {
     pjrtd_status_destroy(upload->error);
-    pjrtd_device_buffer_destroy(upload->made);
+    pjrtd_device_buffer_discard(upload->call.runtime, upload->made);
     upload_free(upload);
   } else if (upload->error) {
     upload_fail(upload, PJRTD_TAKE(upload->error));

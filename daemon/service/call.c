@@ -94,10 +94,19 @@ pjrtd_status *pjrtd_call_create(const pjrtd_request *request, size_t size_bytes,
                                                  peer->calls.count),
                                "wait for answers before sending more, or raise max_calls_in_flight"),
         1000000);
-  PJRTD_TRY(pjrtd_id_map_reserve(&peer->calls, 1));
   size_t holds_at = (size_bytes + 15) & ~(size_t)15;
-  pjrtd_call *call = pjrtd_calloc(1, holds_at + num_holds * sizeof(pjrtd_hold));
+  size_t total_bytes = holds_at + num_holds * sizeof(pjrtd_hold) + request->header->bulk_bytes;
+  if (peer->calls.count && peer->call_bytes + total_bytes > peer->runtime->settings->max_queued_bytes)
+    return pjrtd_status_with_retry(
+        pjrtd_status_with_hint(pjrtd_status_make(PJRTD_CODE_RESOURCE_EXHAUSTED,
+                                                 "the connection's %" PRIu64 " calls under way take %" PRIu64 " bytes",
+                                                 peer->calls.count, peer->call_bytes),
+                               "wait for answers before sending more, or raise max_queued_bytes"),
+        1000000);
+  PJRTD_TRY(pjrtd_id_map_reserve(&peer->calls, 1));
+  pjrtd_call *call = pjrtd_calloc(1, total_bytes - request->header->bulk_bytes);
   if (!call) return pjrtd_status_oom();
+  call->size_bytes = total_bytes;
   call->runtime = peer->runtime;
   call->peer = peer;
   call->header = *request->header;
@@ -122,15 +131,24 @@ pjrtd_status *pjrtd_call_create(const pjrtd_request *request, size_t size_bytes,
   else
     peer->oldest = call;
   peer->newest = call;
+  peer->call_bytes += total_bytes;
   peer->runtime->stats.calls_in_flight++;
   *(pjrtd_call **)out_call = call;
   return PJRTD_OK;
+}
+
+bool pjrtd_call_park(pjrtd_call *call) {
+  if (!call->peer || call->header.quiet || !call->peer->transport->is_full(call->peer)) return false;
+  pjrtd_operation_requeue(&call->operation, &call->peer->parked);
+  return true;
 }
 
 void pjrtd_call_detach(pjrtd_call *call) {
   pjrtd_peer *peer = call->peer;
   if (!peer) return;
   call->peer = NULL;
+  peer->call_bytes -= call->size_bytes;
+  if (call->operation.list == &peer->parked) pjrtd_operation_end(&call->operation);
   pjrtd_deadlines_remove(&call->runtime->deadlines, &call->deadline);
   pjrtd_id_map_remove(&peer->calls, call->header.call);
   if (call->older)

@@ -65,6 +65,7 @@ struct pjrtd_call {
   pjrtd_peer *peer; /* NULL once answered, or once the connection is gone */
   pjrtd_call *older, *newer;
   pjrtd_frame_header header;
+  size_t size_bytes; /* of this allocation, and what else the method counted */
   pjrtd_deadline deadline;
   /* Bulk that is coming in. */
   uint8_t *inbound; /* the next byte's place; NULL: none is expected */
@@ -83,6 +84,8 @@ struct pjrtd_call {
 PJRTD_MUST_USE pjrtd_status *pjrtd_call_create(const pjrtd_request *request, size_t size_bytes, uint32_t num_holds,
                                                void (*ready)(pjrtd_operation *operation),
                                                void (*abandon)(pjrtd_call *call, pjrtd_status *why), void *out_call);
+/* To be asked when the operation is ready: true when its answer has to wait, and `ready` will come again. */
+bool pjrtd_call_park(pjrtd_call *call);
 /* The call has had its answer, or needs none any more: later answers are dropped, and it leaves the peer's list. */
 void pjrtd_call_detach(pjrtd_call *call);
 /* Detaches, gives the holds back, frees. */

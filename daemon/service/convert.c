@@ -20,8 +20,7 @@ static size_t character_bytes(const unsigned char *text) {
   return length;
 }
 
-/* `text` itself where it is valid and short enough, else a mended copy in `*slot`. */
-static const char *valid_text(const char *text, char **slot) {
+const char *pjrtd_valid_text(const char *text, char **slot) {
   size_t length = 0, step;
   while (text[length] && (step = character_bytes((const unsigned char *)text + length))) length += step;
   if (!text[length] && length <= ERROR_TEXT_MAX_BYTES) return text;
@@ -50,7 +49,7 @@ void pjrtd_error_message_fill(pjrtd_error_message *out_message, const pjrtd_stat
   static char *mended;
   pjrtd__v1__error__init(&out_message->message);
   out_message->message.code = pjrtd_status_code(status);
-  out_message->message.message = (char *)valid_text(pjrtd_status_message(status), &mended);
+  out_message->message.message = (char *)pjrtd_valid_text(pjrtd_status_message(status), &mended);
   out_message->message.hint = (char *)pjrtd_status_hint(status);
   out_message->message.origin_call = pjrtd_status_origin(status);
   out_message->message.retry_after_ns = pjrtd_status_retry_ns(status);

@@ -12,6 +12,9 @@ typedef struct {
  * UTF-8 is mended in a static buffer, so one message at a time. */
 void pjrtd_error_message_fill(pjrtd_error_message *out_message, const pjrtd_status *status);
 
+/* `text` itself where it is UTF-8 (and not far too long), else a mended copy in `*slot`, which the caller frees at the
+ * end; an earlier one there is freed. */
+const char *pjrtd_valid_text(const char *text, char **slot);
 void pjrtd_type_message_fill(Pjrtd__V1__TensorType *out_message, const pjrtd_tensor_type *type);
 typedef struct {
   Pjrtd__V1__Layout message;

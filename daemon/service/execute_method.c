@@ -34,25 +34,34 @@ typedef struct {
   struct pjrtd_inline_argument inline_args[SMALL];
 } small_arrays;
 
-/* Names the outputs; those named before a failure are in `work` and get poisoned by the caller. */
+static pjrtd_status *name_output(pjrtd_peer *peer, uint64_t id, pjrtd_buffer **out_buffer) {
+  *out_buffer = NULL;
+  PJRTD_TRY(pjrtd_session_check_new(peer->session, &peer->ids, PJRTD_ID_BUFFER, id));
+  pjrtd_buffer *buffer;
+  PJRTD_TRY(pjrtd_buffer_create(peer->runtime, &buffer));
+  pjrtd_status *status = pjrtd_session_name_buffer(peer->session, &peer->ids, id, buffer);
+  if (status)
+    pjrtd_resource_release(&buffer->resource);
+  else
+    *out_buffer = buffer; /* with this function's reference */
+  return status;
+}
+
+/* Names all the outputs that can be, whatever the first failure: they get poisoned by the caller. */
 static pjrtd_status *name_outputs(pjrtd_request *request, const Pjrtd__V1__ExecuteRequest *wanted,
                                   pjrtd_execute_work *work) {
-  pjrtd_peer *peer = request->peer;
+  pjrtd_status *first = PJRTD_OK;
+  work->num_outputs = wanted->n_outputs;
   for (size_t i = 0; i < wanted->n_outputs; i++) {
     work->outputs[i] = NULL;
-    work->num_outputs = i + 1;
     if (!wanted->outputs[i]) continue;
-    PJRTD_TRY(pjrtd_session_check_new(peer->session, &peer->ids, PJRTD_ID_BUFFER, wanted->outputs[i]));
-    pjrtd_buffer *buffer;
-    PJRTD_TRY(pjrtd_buffer_create(peer->runtime, &buffer));
-    pjrtd_status *status = pjrtd_session_name_buffer(peer->session, &peer->ids, wanted->outputs[i], buffer);
-    if (status) {
-      pjrtd_resource_release(&buffer->resource);
-      return status;
-    }
-    work->outputs[i] = buffer; /* with this function's reference */
+    pjrtd_status *status = name_output(request->peer, wanted->outputs[i], &work->outputs[i]);
+    if (first)
+      pjrtd_status_destroy(status);
+    else
+      first = status;
   }
-  return PJRTD_OK;
+  return first;
 }
 
 static void release_outputs(pjrtd_execute_work *work) {
@@ -350,6 +359,7 @@ static void on_event(void *user, pjrtd_status *error) {
 
 static void execute_ready(pjrtd_operation *operation) {
   execute_call *execute = (execute_call *)operation;
+  if (pjrtd_call_park(&execute->call)) return;
   pjrtd_execute_work *work = &execute->work;
   pjrtd_runtime *runtime = execute->call.runtime;
   const pjrtd_resource *program = &work->program->resource;

@@ -7,6 +7,7 @@ pjrtd_status *pjrtd_execute_prepare(pjrtd_execute_work *work) {
   const pjrtd_program_info *info = work->program->info;
   work->num_device_outputs = info->num_outputs * info->num_devices;
   size_t next_inline = 0;
+  for (size_t i = 0; i < work->num_inline_args; i++) work->device_args[work->inline_args[i].position] = NULL;
   for (size_t i = 0; i < work->num_args; i++) {
     if (work->args[i]) {
       work->device_args[i] = work->args[i]->device_buffer;

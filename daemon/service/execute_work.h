@@ -6,7 +6,7 @@
 #include "service/convert.h"
 
 /* Most argument or output ids of one request. */
-#define PJRTD_MAX_EXECUTE_IDS 65536
+#define PJRTD_MAX_EXECUTE_IDS 8192
 
 typedef struct {
   pjrtd_program *program;

@@ -8,7 +8,7 @@
 #include "pjrtd/v1/frame.pb-c.h"
 
 /* A megabyte of payload can decode to many small messages; more than this is nobody's honest request. */
-#define DECODE_CAP_BYTES (32u << 20)
+#define DECODE_CAP_BYTES (4u << 20)
 
 static pjrtd_arena arena;
 
@@ -43,6 +43,8 @@ void pjrtd_peer_gone(pjrtd_peer *peer) {
   pjrtd_status_destroy(peer->failure);
   peer->failure = NULL;
 }
+
+void pjrtd_peer_has_room(pjrtd_peer *peer) { pjrtd_ready_list_move(&peer->parked, &peer->runtime->ready); }
 
 void pjrtd_peer_fail(pjrtd_peer *peer, uint64_t call, uint16_t method, pjrtd_status *status) {
   if (peer->failing || peer->gone) {

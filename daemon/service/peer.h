@@ -36,6 +36,8 @@ typedef struct {
   void (*stop_stream)(pjrtd_stream *stream);
   /* A stream may go on. */
   void (*kick)(pjrtd_peer *peer);
+  /* Whether so many answers wait for the client that no more should be made. */
+  bool (*is_full)(const pjrtd_peer *peer);
   /* Sends what is queued, then closes; nothing further is read. */
   void (*hang_up)(pjrtd_peer *peer);
 } pjrtd_peer_transport;
@@ -52,6 +54,8 @@ struct pjrtd_peer {
   uint64_t last_call;              /* the highest call id seen */
   pjrtd_call *oldest, *newest;     /* under way, in order of arrival */
   pjrtd_id_map calls;              /* the same, by id */
+  uint64_t call_bytes;             /* memory of the calls under way */
+  pjrtd_ready_list parked;         /* operations that wait until the client has read more */
   uint64_t failed_call;            /* the first quiet failure since the last Sync */
   pjrtd_status *failure;           /* owned */
   char client_name[64];            /* for logs */
@@ -65,6 +69,9 @@ void pjrtd_peer_init(pjrtd_peer *peer, const pjrtd_peer_transport *transport, pj
                      const pjrtd_identity *identity);
 /* The connection is gone: drops all calls (what runs on, runs on unheard) and closes the session. */
 void pjrtd_peer_gone(pjrtd_peer *peer);
+
+/* The client has read: parked operations may go on. */
+void pjrtd_peer_has_room(pjrtd_peer *peer);
 
 /* A REQUEST, CANCEL, CREDIT, END or bulk-less frame, whole. The bytes are borrowed for the call. */
 void pjrtd_peer_on_frame(pjrtd_peer *peer, const pjrtd_frame_header *header, const uint8_t *payload,

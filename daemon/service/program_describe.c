@@ -37,7 +37,8 @@ static pjrtd_status *answer(pjrtd_peer *peer, const pjrtd_frame_header *header, 
   for (size_t i = 0; i < info->num_devices; i++) devices[i] = info->devices[i]->id;
 
   Pjrtd__V1__ProgramDescription description = PJRTD__V1__PROGRAM_DESCRIPTION__INIT;
-  description.name = (char *)info->name;
+  PJRTD_AUTO_FREE char *mended = NULL;
+  description.name = (char *)pjrtd_valid_text(info->name, &mended);
   description.num_replicas = info->num_replicas;
   description.num_partitions = info->num_partitions;
   description.devices = devices;

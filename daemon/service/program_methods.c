@@ -10,6 +10,7 @@ typedef struct {
 
 static void describe_ready(pjrtd_operation *operation) {
   describe_call *describe = (describe_call *)operation;
+  if (pjrtd_call_park(&describe->call)) return;
   pjrtd_call *call = &describe->call;
   const pjrtd_resource *resource = &describe->program->resource;
   pjrtd_status *status = resource->state == PJRTD_RESOURCE_FAILED
@@ -38,15 +39,8 @@ pjrtd_status *pjrtd_handle_program_describe(pjrtd_request *request) {
 
 pjrtd_status *pjrtd_handle_program_release(pjrtd_request *request) {
   const Pjrtd__V1__ReleaseRequest *wanted = request->message;
-  pjrtd_status *first = PJRTD_OK;
-  for (size_t i = 0; i < wanted->n_programs; i++) {
-    pjrtd_status *status = pjrtd_session_forget(request->peer->session, PJRTD_ID_PROGRAM, wanted->programs[i]);
-    if (!first)
-      first = status;
-    else
-      pjrtd_status_destroy(status);
-  }
-  if (first) return first;
+  PJRTD_TRY(
+      pjrtd_session_forget(request->peer->session, PJRTD_ID_PROGRAM, wanted->programs, wanted->n_programs));
   Pjrtd__V1__Empty reply = PJRTD__V1__EMPTY__INIT;
   pjrtd_request_answer(request, &reply.base, NULL, 0);
   return PJRTD_OK;

@@ -59,6 +59,7 @@ static void abandon_sync(pjrtd_call *call, pjrtd_status *why) {
 
 pjrtd_status *pjrtd_handle_session_sync(pjrtd_request *request) {
   pjrtd_peer *peer = request->peer;
+  if (request->header->quiet) return PJRTD_INVALID("Session.Sync is its answer: it cannot be quiet");
   if (!peer->oldest) {
     answer_sync(peer, request->header, request->previous_call);
     return PJRTD_OK;

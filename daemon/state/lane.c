@@ -182,10 +182,11 @@ pjrtd_status *pjrtd_lane_exhausted(const pjrtd_lane *lane, uint64_t stuck) {
 
 /* Under the mutex. */
 static void refuse_queued(pjrtd_lane *lane) {
+  PJRTD_AUTO(pjrtd_status) refusal = pjrtd_lane_exhausted(lane, lane->stats.stuck);
   while (lane->first) {
     pjrtd_job *job = lane->first;
     unqueue(lane, job);
-    job->refusal = pjrtd_lane_exhausted(lane, lane->stats.stuck);
+    job->refusal = pjrtd_status_retain(refusal);
     pjrtd_mailbox_post(lane->mailbox, &job->message);
   }
 }

@@ -58,6 +58,19 @@ bool pjrtd_ready_list_run_one(pjrtd_ready_list *list) {
   return true;
 }
 
+void pjrtd_operation_requeue(pjrtd_operation *operation, pjrtd_ready_list *list) {
+  operation->list = list;
+  push_ready(operation);
+}
+
+void pjrtd_ready_list_move(pjrtd_ready_list *from, pjrtd_ready_list *to) {
+  while (from->first) {
+    pjrtd_operation *operation = from->first;
+    remove_ready(operation);
+    pjrtd_operation_requeue(operation, to);
+  }
+}
+
 static void grant(pjrtd_hold *hold) {
   if (hold->mode == PJRTD_HOLD_WRITE)
     hold->resource->written = true;

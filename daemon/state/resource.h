@@ -65,7 +65,7 @@ typedef struct {
 bool pjrtd_ready_list_run_one(pjrtd_ready_list *list);
 
 struct pjrtd_operation {
-  pjrtd_ready_list *list;
+  pjrtd_ready_list *list; /* where it waits once it is ready */
   pjrtd_operation *next, *previous; /* in the list */
   pjrtd_hold *holds; /* the owner's memory, room for `capacity` */
   uint32_t num_holds, capacity, waiting;
@@ -79,6 +79,10 @@ void pjrtd_operation_init(pjrtd_operation *operation, pjrtd_ready_list *list, pj
 void pjrtd_operation_hold(pjrtd_operation *operation, pjrtd_resource *resource, pjrtd_hold_mode mode);
 /* Queues all holds. `ready` comes from pjrtd_ready_list_run, never from here. */
 void pjrtd_operation_start(pjrtd_operation *operation);
+/* Queues an operation whose `ready` ran, to have it run again: from that list. */
+void pjrtd_operation_requeue(pjrtd_operation *operation, pjrtd_ready_list *list);
+/* Appends all that waits in `from` to `to`. */
+void pjrtd_ready_list_move(pjrtd_ready_list *from, pjrtd_ready_list *to);
 /* Instead of start, where all holds are on resources that nobody else knows yet: grants them, and `ready` never comes. */
 void pjrtd_operation_grant_new(pjrtd_operation *operation);
 /* Gives back early what it holds for writing and has failed: outputs whose users need not wait for the operation's end. */

@@ -57,7 +57,7 @@ static void after_drain(void *user) {
 }
 
 static void free_some(pjrtd_runtime *runtime, size_t most) {
-  while (runtime->doomed && most--) {
+  while (runtime->doomed && most-- && (most > FREES_A_TURN || !pjrtd_runtime_time_is_up(runtime))) {
     pjrtd_job *job = runtime->doomed;
     runtime->doomed = job->next;
     job->run(job);
@@ -73,8 +73,7 @@ static void on_more(uv_idle_t *idle) {
   if (!runtime->doomed && !runtime->ready.first) uv_idle_stop(idle);
 }
 
-/* There is more to do than this turn has time for. */
-static void do_more(pjrtd_runtime *runtime) {
+void pjrtd_runtime_do_more(pjrtd_runtime *runtime) {
   if (!uv_is_active((uv_handle_t *)&runtime->more)) uv_idle_start(&runtime->more, on_more);
 }
 
@@ -85,7 +84,7 @@ void pjrtd_runtime_free_later(pjrtd_runtime *runtime, pjrtd_job *job) {
   else
     runtime->doomed = job;
   runtime->last_doomed = job;
-  do_more(runtime);
+  pjrtd_runtime_do_more(runtime);
 }
 
 static pjrtd_status *create_lanes(pjrtd_runtime *runtime) {
@@ -139,6 +138,7 @@ pjrtd_status *pjrtd_runtime_create(uv_loop_t *loop, const pjrtd_settings *settin
   runtime->settings = settings;
   runtime->plugin = plugin;
   runtime->started_ns = pjrtd_clock_now_ns();
+  runtime->schedstat = -2;
   runtime->memory_limit_bytes = settings->max_buffer_bytes;
   runtime->few_cores = sysconf(_SC_NPROCESSORS_ONLN) <= FEW_CORES;
   if (getrandom(&runtime->epoch, sizeof runtime->epoch, 0) != sizeof runtime->epoch || !runtime->epoch)
@@ -169,25 +169,25 @@ void pjrtd_runtime_close(pjrtd_runtime *runtime) {
     if (runtime->transfer_lanes) pjrtd_lane_destroy(runtime->transfer_lanes[i]);
   }
   pjrtd_lane_destroy(runtime->compile_lane);
-  pjrtd_mailbox *mailbox = runtime->mailbox;
-  /* What the lanes ended may free more; the reaper goes last. */
-  if (mailbox) pjrtd_mailbox_drain(mailbox);
+  /* What the lanes ended may free more; the reaper goes last. Until the client is gone, its threads may post. */
+  if (runtime->mailbox) pjrtd_mailbox_drain(runtime->mailbox);
   free_some(runtime, SIZE_MAX);
-  pjrtd_lane_destroy(runtime->reaper);
-  runtime->reaper = NULL;
-  runtime->mailbox = NULL;
-  pjrtd_mailbox_close(mailbox);
+  pjrtd_lane *reaper = PJRTD_TAKE(runtime->reaper);
+  pjrtd_lane_destroy(reaper);
+  if (runtime->mailbox) pjrtd_mailbox_drain(runtime->mailbox);
+  free_some(runtime, SIZE_MAX);
+  pjrtd_client_destroy(PJRTD_TAKE(runtime->client));
+  pjrtd_mailbox_close(runtime->mailbox);
   pjrtd_deadlines_close(&runtime->deadlines);
   uv_close((uv_handle_t *)&runtime->stall_timer, NULL);
   uv_close((uv_handle_t *)&runtime->more, NULL);
 }
 
 void pjrtd_runtime_destroy(pjrtd_runtime *runtime) {
-  if (runtime->schedstat > 0) close(runtime->schedstat);
+  if (runtime->schedstat >= 0) close(runtime->schedstat);
   pjrtd_free(runtime->device_lanes);
   pjrtd_free(runtime->open_lanes);
   pjrtd_free(runtime->transfer_lanes);
-  pjrtd_client_destroy(runtime->client);
   pjrtd_plugin_destroy(runtime->plugin);
   pjrtd_free(runtime);
 }
@@ -242,7 +242,7 @@ void pjrtd_runtime_job_ended(pjrtd_runtime *runtime) {
 void pjrtd_runtime_settle(pjrtd_runtime *runtime) {
   while (pjrtd_ready_list_run_one(&runtime->ready))
     if (runtime->ready.first && pjrtd_runtime_time_is_up(runtime)) {
-      do_more(runtime);
+      pjrtd_runtime_do_more(runtime);
       return;
     }
 }

@@ -41,7 +41,7 @@ typedef struct pjrtd_runtime {
   uint64_t turn_began_ns; /* 0 between turns */
   uint64_t delay_ns;      /* how long the thread had waited for a core, in all, at delay_sampled_ns */
   uint64_t delay_sampled_ns;
-  int schedstat; /* descriptor; 0: not opened, -1: there is none */
+  int schedstat; /* descriptor; -1: there is none, -2: not opened yet */
   uv_timer_t stall_timer;
   pjrtd_stats stats;
   /* Called after mailbox deliveries and deadlines, when answers may wait to be written. */
@@ -78,6 +78,8 @@ void pjrtd_runtime_free_later(pjrtd_runtime *runtime, pjrtd_job *job);
 /* Ends the turn: counts it, and a stall where it took over 5 ms. */
 void pjrtd_runtime_end_turn(pjrtd_runtime *runtime);
 
+/* Has pjrtd_runtime_settle called in the next turn, which comes at once. */
+void pjrtd_runtime_do_more(pjrtd_runtime *runtime);
 /* Whether the turn has run for so long that others should get theirs. */
 bool pjrtd_runtime_time_is_up(const pjrtd_runtime *runtime);
 

@@ -53,6 +53,8 @@ static void drop(pjrtd_id_kind kind, void *value) {
   }
 }
 
+/* Ids that one request may delete: a turn's work. */
+#define MAX_FORGET 16384
 /* Slots of a closing session's maps that are looked at at a time. */
 #define CLOSE_SLOTS 16
 
@@ -146,9 +148,16 @@ pjrtd_status *pjrtd_session_not_found(pjrtd_id_kind kind, uint64_t id) {
       "it was deleted, or never made");
 }
 
-pjrtd_status *pjrtd_session_forget(pjrtd_session *session, pjrtd_id_kind kind, uint64_t id) {
-  void *value = pjrtd_id_map_remove(&session->resources[kind], id);
-  if (!value) return pjrtd_session_not_found(kind, id);
-  drop(kind, value);
-  return PJRTD_OK;
+pjrtd_status *pjrtd_session_forget(pjrtd_session *session, pjrtd_id_kind kind, const uint64_t *ids, size_t count) {
+  if (count > MAX_FORGET)
+    return PJRTD_INVALID("%zu %ss in one request, at most %d are allowed", count, kind_names[kind], MAX_FORGET);
+  pjrtd_status *status = PJRTD_OK;
+  for (size_t i = 0; i < count; i++) {
+    void *value = pjrtd_id_map_remove(&session->resources[kind], ids[i]);
+    if (value)
+      drop(kind, value);
+    else if (!status)
+      status = pjrtd_session_not_found(kind, ids[i]);
+  }
+  return status;
 }

@@ -51,5 +51,6 @@ static inline pjrtd_program *pjrtd_session_find_program(const pjrtd_session *ses
   return pjrtd_id_map_find(&session->resources[PJRTD_ID_PROGRAM], id);
 }
 PJRTD_MUST_USE pjrtd_status *pjrtd_session_not_found(pjrtd_id_kind kind, uint64_t id);
-/* Takes the name away and the session's reference. */
-PJRTD_MUST_USE pjrtd_status *pjrtd_session_forget(pjrtd_session *session, pjrtd_id_kind kind, uint64_t id);
+/* Takes names away and the session's references. All that exist go; the error names the first that does not. */
+PJRTD_MUST_USE pjrtd_status *pjrtd_session_forget(pjrtd_session *session, pjrtd_id_kind kind, const uint64_t *ids,
+                                                  size_t count);

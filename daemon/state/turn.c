@@ -18,7 +18,7 @@
 
 /* How long this thread has been ready to run without a core, in all. */
 static uint64_t run_delay_ns(pjrtd_runtime *runtime) {
-  if (!runtime->schedstat) {
+  if (runtime->schedstat == -2) {
     char path[64];
     snprintf(path, sizeof path, "/proc/self/task/%ld/schedstat", (long)syscall(SYS_gettid));
     runtime->schedstat = open(path, O_RDONLY | O_CLOEXEC);

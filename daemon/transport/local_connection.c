@@ -68,8 +68,14 @@ void local_connection_close(local_connection *connection) {
   uv_close((uv_handle_t *)&connection->poll, on_closed);
 }
 
+/* The frame under way is broken. */
 static void fail(local_connection *connection, pjrtd_status *status) {
   pjrtd_peer_fail(&connection->peer, connection->header.call, connection->header.method, status);
+}
+
+/* The connection is, and no frame can be named. */
+static void fail_connection(local_connection *connection, pjrtd_status *status) {
+  pjrtd_peer_fail(&connection->peer, 0, 0, status);
 }
 
 /* recvmsg with descriptors; 0: nothing now, -1: the connection is over. */
@@ -104,7 +110,7 @@ static ssize_t receive(local_connection *connection, void *place, size_t bytes) 
     }
   }
   if (too_many)
-    fail(connection, PJRTD_INVALID("more than %d file descriptors came before a frame that announces them",
+    fail_connection(connection, PJRTD_INVALID("more than %d file descriptors came before a frame that announces them",
                                    PJRTD_FRAME_MAX_DESCRIPTORS));
   return got;
 }
@@ -286,11 +292,11 @@ static ssize_t read_frames(local_connection *connection) {
     connection->backlog_bytes = count - done;
     connection->backlog_done = 0;
     if (!connection->backlog)
-      fail(connection, pjrtd_status_oom());
+      fail_connection(connection, pjrtd_status_oom());
     else
       local_server_resume_later(connection->server, connection);
   } else if (connection->num_descriptors && !connection->in_frame && !connection->partial_header_bytes) {
-    fail(connection, PJRTD_INVALID("%u file descriptors came that no frame announced", connection->num_descriptors));
+    fail_connection(connection, PJRTD_INVALID("%u file descriptors came that no frame announced", connection->num_descriptors));
   }
   return got;
 }

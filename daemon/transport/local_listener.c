@@ -17,6 +17,9 @@
 
 /* How long to leave the listener alone when there is no descriptor for another client. */
 #define RETRY_MS 100
+/* Another daemon that starts holds the folder's lock for milliseconds. */
+#define LOCK_TRIES 40
+#define LOCK_WAIT_US 50000
 
 struct local_listener {
   local_listener *next;
@@ -54,7 +57,15 @@ static pjrtd_status *lock_folder(const char *path, int *out_lock) {
     return pjrtd_status_from_errno(errno, "making the folder %s of the socket", folder);
   int lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock < 0) return PJRTD_OK; /* a folder that cannot be read may still be written to */
-  while (flock(lock, LOCK_EX) != 0 && errno == EINTR) continue;
+  for (int tries = 0; flock(lock, LOCK_EX | LOCK_NB) != 0; tries++) {
+    if (tries == LOCK_TRIES) {
+      close(lock);
+      return pjrtd_status_with_hint(
+          pjrtd_status_make(PJRTD_CODE_UNAVAILABLE, "another process holds a lock on the folder %s of the socket", folder),
+          "let the socket have a folder of its own");
+    }
+    usleep(LOCK_WAIT_US);
+  }
   *out_lock = lock;
   return PJRTD_OK;
 }

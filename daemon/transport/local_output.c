@@ -108,6 +108,11 @@ static void stop_stream(pjrtd_stream *stream) {
 
 static void kick(pjrtd_peer *peer) { local_server_mark_dirty(connection_of(peer)->server, connection_of(peer)); }
 
+static bool is_full(const pjrtd_peer *peer) {
+  const local_connection *connection = (const local_connection *)peer;
+  return connection->output_bytes - connection->output_sent > connection->server->settings->max_queued_bytes;
+}
+
 static void hang_up(pjrtd_peer *peer) {
   connection_of(peer)->hanging_up = true;
   kick(peer);
@@ -118,6 +123,7 @@ const pjrtd_peer_transport local_transport = {.begin_frame = begin_frame,
                                               .start_stream = start_stream,
                                               .stop_stream = stop_stream,
                                               .kick = kick,
+                                              .is_full = is_full,
                                               .hang_up = hang_up};
 
 /* The first stream that may send; NULL: none may. */
@@ -248,9 +254,13 @@ void local_connection_flush(local_connection *connection) {
     connection->output_capacity = connection->output_bytes = connection->output_sent = 0;
   }
   /* Who does not read is not read from. */
-  bool paused = connection->output_bytes - connection->output_sent > connection->server->settings->max_queued_bytes;
+  bool paused = is_full(&connection->peer);
   /* No event will tell of frames that are here already. */
   if (connection->backlog && !paused) local_server_resume_later(connection->server, connection);
+  if (connection->peer.parked.first && !paused) {
+    pjrtd_peer_has_room(&connection->peer);
+    pjrtd_runtime_do_more(connection->peer.runtime);
+  }
   connection->read_paused = paused;
   bool more = waiting || (!connection->hanging_up && sendable_stream(connection));
   watch(connection, (paused || connection->hanging_up ? 0 : UV_READABLE) | (more ? UV_WRITABLE : 0));

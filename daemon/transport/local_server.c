@@ -131,6 +131,7 @@ static void cut_off(local_connection *connection, const char *why) {
 
 static void on_watch(uv_timer_t *watch) {
   local_server *server = watch->data;
+  pjrtd_runtime_enter(server->runtime);
   uint64_t now_ns = pjrtd_clock_now_ns();
   local_connection *next;
   for (local_connection *at = server->connections; at; at = next) {
