@@ -13,6 +13,7 @@
 #include "inbox.h"
 #include "outbox.h"
 #include "proto/frame.h"
+#include "spinner.h"
 
 enum { PJRTC_CALL_BUCKETS = 1024 };
 
@@ -22,11 +23,6 @@ typedef struct pjrtc_waiter {
   pjrtc_future *call;
   pthread_cond_t wake;
 } pjrtc_waiter;
-
-/* Whether polling pays. */
-typedef struct {
-  uint32_t score; /* up to SPIN_MAX_SCORE; 0: sleep at once */
-} pjrtc_spinner;
 
 struct pjrtc_client {
   pthread_mutex_t lock;

@@ -8,10 +8,6 @@
 
 #include "calls.h"
 
-/* Polling starts out half believed in; each hit or miss moves the score by one. At 0 a waiting thread sleeps at once,
- * until answers come fast enough again that polling would have met them. */
-enum { SPIN_START_SCORE = 4, SPIN_MAX_SCORE = 8, WAKE_UP_COST_NS = 30000 };
-
 /* Reads of one pjrtc_progress: a long download must not hold up the caller's event loop. */
 enum { PROGRESS_READS = 64 };
 
@@ -19,17 +15,6 @@ uint64_t pjrtc_now_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);
   return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-void pjrtc_spinner_init(pjrtc_spinner *spinner) {
-  spinner->score = SPIN_START_SCORE;
-}
-
-static void spinner_note(pjrtc_spinner *spinner, bool paid) {
-  if (paid && spinner->score < SPIN_MAX_SCORE)
-    spinner->score++;
-  else if (!paid && spinner->score > 0)
-    spinner->score--;
 }
 
 /* ---- Waking ---- */
@@ -144,25 +129,17 @@ static bool sleep_in_poll(pjrtc_client *client, uint64_t deadline_ns) {
 static void drive(pjrtc_client *client, uint64_t deadline_ns) {
   pjrtc_outbox_pump(client);
   if (client->lost) return;
-  bool measuring = client->busy_poll_ns && !pjrtc_outbox_wants_write(&client->outbox);
-  uint64_t began_ns = measuring ? pjrtc_now_ns() : 0;
-  if (measuring && client->spinner.score) {
-    uint64_t until_ns = began_ns + client->busy_poll_ns;
+  if (client->busy_poll_ns && !pjrtc_outbox_wants_write(&client->outbox) && pjrtc_spinner_begin(&client->spinner)) {
+    uint64_t until_ns = pjrtc_now_ns() + client->busy_poll_ns;
     bool hit = pjrtc_inbox_receive(client, until_ns < deadline_ns ? until_ns : deadline_ns);
-    spinner_note(&client->spinner, hit);
+    pjrtc_spinner_end(&client->spinner, hit);
     if (hit || client->lost) return;
-    measuring = false;
   } else if (client->inbox.item_left_bytes && pjrtc_inbox_receive(client, 0)) {
     return; /* in the middle of a piece of data there is mostly more */
   }
-  if (!sleep_in_poll(client, deadline_ns)) {
-    pjrtc_outbox_pump(client);
-    return;
-  }
-  if (measuring && pjrtc_now_ns() - began_ns < client->busy_poll_ns + WAKE_UP_COST_NS)
-    spinner_note(&client->spinner, true);
+  bool readable = sleep_in_poll(client, deadline_ns);
   pjrtc_outbox_pump(client);
-  if (!client->lost) pjrtc_inbox_receive(client, 0);
+  if (readable && !client->lost) pjrtc_inbox_receive(client, 0);
 }
 
 void pjrtc_driver_run_callbacks(pjrtc_client *client) {

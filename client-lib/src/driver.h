@@ -7,8 +7,6 @@
 /* Monotonic. */
 uint64_t pjrtc_now_ns(void);
 
-void pjrtc_spinner_init(pjrtc_spinner *spinner);
-
 #define PJRTC_NO_DEADLINE UINT64_MAX
 
 typedef bool pjrtc_condition(pjrtc_client *client, void *user);
