@@ -184,6 +184,16 @@ def default_cache() -> Path:
     return Path(base) / "pjrtd"
 
 
+def usable(cache: Path, out: Path) -> Path:
+    """The cache folder, or one beside the output where that cannot be written to."""
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=cache):
+            return cache
+    except OSError:
+        return out.parent / "downloads"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pins", type=Path, required=True)
@@ -196,7 +206,7 @@ def main() -> int:
         stamp = arguments.out / "unpacked"
         if stamp.is_file() and stamp.read_text(encoding="utf-8") == pin.sha256:
             return 0
-        archive = find_archive(pin, arguments.archive, arguments.cache or default_cache())
+        archive = find_archive(pin, arguments.archive, usable(arguments.cache or default_cache(), arguments.out))
         shutil.rmtree(arguments.out, ignore_errors=True)
         arguments.out.mkdir(parents=True)
         count = unpack(archive, pin, arguments.out)
