@@ -173,7 +173,7 @@ class TestInterruptedAtEveryPlace:
         fake_client.sync()
         # A buffer whose id was not yet in anybody's hands stays until the session ends.
         assert len(fake.peer.buffers) < places / 20 + 3
-        assert fake_client._connection._calls == {}  # pyright: ignore[reportPrivateUsage]
+        assert fake_client._connection._table.calls == {}  # pyright: ignore[reportPrivateUsage]
 
 
 def test_the_tracer_sees_the_places(fake_client: pjrtd.Client) -> None:
@@ -238,9 +238,9 @@ def test_signals_in_a_storm_of_uploads_and_downloads(fake: FakeDaemon, fake_clie
 
 
 def test_a_handler_that_uses_the_client_in_the_middle_of_its_use_gets_an_error(fake_client: pjrtd.Client) -> None:
-    connection = fake_client._connection  # pyright: ignore[reportPrivateUsage]
+    connection = fake_client._connection._outbox  # pyright: ignore[reportPrivateUsage]
     buffer = fake_client.buffer_from_host([1.0])
-    with connection._tx:  # pyright: ignore[reportPrivateUsage]
+    with connection._lock:  # pyright: ignore[reportPrivateUsage]
         connection._sending = True  # pyright: ignore[reportPrivateUsage]
         try:
             with pytest.raises(pjrtd.errors.FailedPrecondition, match="signal handler"):

@@ -212,7 +212,7 @@ class Buffer(_Typed[DT]):
         until = timeouts.current.get() if timeout is None else timeouts.resolve(timeout)
         connection = self._client._connection  # pyright: ignore[reportPrivateUsage]
         if out is None:
-            return connection.download(self._id or self._check(), self._placement.type.nbytes, None, until).bulk
+            return connection.download(self._id or self._check(), self._placement.type.nbytes, None, until)
         size = self._placement.type.nbytes
         view, finish = _writable(out)
         if view.nbytes != size:

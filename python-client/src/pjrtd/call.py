@@ -1,4 +1,4 @@
-"""One call on a connection, from its request to its answer."""
+"""Calls on a connection, from their requests to their answers."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ if TYPE_CHECKING:
     from _thread import LockType
 
     from .errors import PjrtError
+    from .transport import Transport
 
 NEVER = 1 << 63
 
 
 class Call(BulkTarget):
-    """Fields are written by whoever reads the connection, and read by who waits.
+    """One call. Its fields are written by whoever reads the connection, and read by who waits for it.
 
     id: 0 until it is sent.
     made: the id of the buffer or program that it makes, as a varint; b"" where it makes none.
@@ -26,26 +27,21 @@ class Call(BulkTarget):
     abandoned: nobody waits any more; what comes is dropped.
     """
 
-    __slots__ = (
-        *("id", "made", "method", "expected", "done", "error", "payload", "bulk"),
-        *("credit", "granted", "gate", "abandoned"),
-    )
+    # Defaults are the class's, so that making one costs little.
+    id = 0
+    made = b""
+    done = False
+    error: PjrtError | None = None
+    payload = b""
+    bulk: bytes | bytearray = b""
+    credit = 0
+    granted = 0
+    gate: LockType | None = None
+    abandoned = False
 
-    def __init__(self, method: int, expected: int = -1, destination: memoryview | None = None) -> None:
-        self.destination = destination
-        self.filled = 0
-        self.id = 0
-        self.made = b""
+    def __init__(self, method: int, expected: int = -1) -> None:
         self.method = method
         self.expected = expected
-        self.done = False
-        self.error: PjrtError | None = None
-        self.payload = b""
-        self.bulk: bytes | bytearray = b""
-        self.credit = 0
-        self.granted = 0
-        self.gate: LockType | None = None
-        self.abandoned = False
 
     def notify(self) -> None:
         """Wakes the thread that sleeps on the gate, if one does."""
@@ -55,3 +51,36 @@ class Call(BulkTarget):
                 gate.release()
             except RuntimeError:
                 pass  # it was woken already
+
+
+class CallTable:
+    """The calls of a connection that an answer is expected for, by id, and how the connection itself fares.
+
+    failure: why the connection cannot be used any more, or None.
+    quiet_failure: the first failure of a quiet call that nobody was told of: its id and the error.
+    """
+
+    __slots__ = ("calls", "failure", "quiet_failure", "_transport")
+
+    def __init__(self, transport: Transport) -> None:
+        self.calls: dict[int, Call] = {}
+        self.failure: PjrtError | None = None
+        self.quiet_failure: tuple[int, PjrtError] | None = None
+        self._transport = transport
+
+    def fail(self, error: PjrtError) -> None:
+        """Ends every call and the connection, for the reason that came first."""
+        if self.failure is None:
+            self.failure = error
+        for call in tuple(self.calls.values()):
+            if not call.done:
+                call.error = self.failure.again()
+                call.done = True
+                call.notify()
+        self._transport.shut_down()
+
+    def forget_before(self, sync: Call) -> None:
+        """Drops calls that were abandoned before `sync`, which was answered: quiet ones ended without an answer."""
+        for number, call in tuple(self.calls.items()):
+            if call.abandoned and call.expected < 0 and number < sync.id:
+                self.calls.pop(number, None)

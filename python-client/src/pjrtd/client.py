@@ -426,7 +426,7 @@ class Client:
         try:
             if not self.closed:
                 warn("a pjrtd.Client was never closed", ResourceWarning, 2, self)
-                self._connection.close(0)
+            self._connection.close(0)
         except (AttributeError, TypeError):
             pass  # __init__ did not run, or the interpreter is going down
 

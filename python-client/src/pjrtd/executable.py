@@ -11,6 +11,7 @@ from .buffer import Buffer, Placement
 from .dtype import by_code
 from .errors import ArgumentDetail, DataLoss, HandleClosed, InvalidArgument, Unimplemented
 from .host_array import to_host_bytes
+from .outbox import ExecutePlan
 from .tensor_type import TensorType, same, tensor_type
 
 TYPE_CHECKING = False
@@ -78,7 +79,7 @@ class Executable:
     """
 
     __slots__ = (
-        *("_client", "_connection", "_id", "_program", "_wanted", "_results", "_num_devices", "_donated", "_inline"),
+        *("_client", "_connection", "_id", "_plan", "_wanted", "_results", "_num_devices", "_donated", "_inline"),
         *("_description", "arguments", "outputs", "compile_ns", "__weakref__"),
     )
 
@@ -86,7 +87,6 @@ class Executable:
         self._id = b""  # its maker gives it the id, and with it the duty to release the program
         self._client = client
         self._connection = client._connection  # pyright: ignore[reportPrivateUsage]
-        self._program = b"\x08" + id  # the first field of an ExecuteRequest
         self._description = description
         #: ProgramTensors, of one device.
         self.arguments = tuple(ProgramTensor(tensor) for tensor in description.args)
@@ -98,6 +98,7 @@ class Executable:
         # Placements of arguments and results, device-major.
         self._wanted: list[object] = [self._place(tensor, number) for number in devices for tensor in self.arguments]
         self._results = [self._place(tensor, number) for number in devices for tensor in self.outputs]
+        self._plan = ExecutePlan(id, len(self._wanted), len(self._results))
         count = len(self.arguments)
         self._donated = [
             device * count + at
@@ -126,9 +127,7 @@ class Executable:
             if [argument._live for argument in arguments] == self._wanted and self._results and not non_donatable:
                 if not self._donated:
                     # The placements are those wanted, so these are live buffers of this client.
-                    ids = self._connection.dispatch(
-                        self._program, b"".join([a._id for a in arguments]), len(self._results), b"", b"", until
-                    )
+                    ids = self._connection.execute(self._plan, b"".join([a._id for a in arguments]), b"", b"", until)
                     client = self._client
                     return tuple([Buffer(client, id, place) for id, place in zip(ids, self._results)])
         except AttributeError:
@@ -225,10 +224,10 @@ class Executable:
             bulk = b"".join([content for _, _, content in inline])
             results: tuple[Buffer[Any], ...] = ()
             if self._results:
-                made = self._connection.dispatch(self._program, packed, len(self._results), fields, bulk, until)
+                made = self._connection.execute(self._plan, packed, fields, bulk, until)
                 results = tuple([Buffer(self._client, id, place) for id, place in zip(made, self._results)])
             else:
-                request = self._program + b"\x12" + varint(len(packed)) + packed + fields
+                request = self._plan.args_field(len(packed)) + packed + fields
                 self._connection.request(methods.EXECUTE, request, until, bulk)
             for at in self._donated:
                 argument = arguments[at]
@@ -285,7 +284,7 @@ class Executable:
 
     def _host_argument(self, data: Any, at: int, count: int, place: Placement) -> tuple[TensorType, bytes | memoryview]:
         tensor = self.arguments[at % count]
-        kind: type[object] = type(data)
+        kind: type[Any] = type(data)  # pyright: ignore[reportUnknownVariableType]
         if tensor.unsupported:
             raise self._wrong(at, count, "absent", kind.__name__, f"it cannot be passed: {tensor.unsupported}")
         try:
@@ -311,7 +310,7 @@ class Executable:
     def _call_unchecked(self, *buffers: Buffer[Any]) -> None:
         """Runs it with buffers as they are, keeping no results, and waits: the daemon's own checks alone decide."""
         packed = b"".join(buffer._id for buffer in buffers)  # pyright: ignore[reportPrivateUsage]
-        request = self._program + b"\x12" + varint(len(packed)) + packed
+        request = self._plan.args_field(len(packed)) + packed
         self._connection.request(methods.EXECUTE, request, timeouts.resolve(None))
 
     # ---- what it is ----

@@ -1,6 +1,6 @@
 """The frame of the local socket: a 32-byte header, the protobuf payload, then bulk bytes. No I/O.
 
-proto/README.md describes it; `unpack` says what is wrong with a header in the daemon's words.
+proto/README.md describes it.
 """
 
 from __future__ import annotations
@@ -23,6 +23,16 @@ QUIET = 1  # flag of a request: no reply on success
 MAX_PAYLOAD_BYTES = 1 << 20
 MAX_INLINE_BYTES = 64 << 10
 MAX_ITEM_BYTES = 1 << 20
+
+_MAX_BULK_BYTES = {
+    REQUEST: MAX_INLINE_BYTES,
+    REPLY: MAX_INLINE_BYTES,
+    ERROR: 0,
+    ITEM: MAX_ITEM_BYTES,
+    END: 0,
+    CANCEL: 0,
+    CREDIT: 0,
+}
 
 PROTOCOL_MIN = 1
 PROTOCOL_MAX = 1
@@ -50,15 +60,12 @@ def pack(
     return _pack(MAGIC, len(payload), bulk_bytes, method, kind, flags, call, deadline_ns) + payload
 
 
-def unpack(data: bytes | bytearray | memoryview, pos: int) -> tuple[int, int, int, int, int, int]:
-    """(payload bytes, bulk bytes, method, kind, flags, call) of the header at `pos`, which must be there whole.
+def unpack(data: bytes | bytearray | memoryview, pos: int) -> tuple[int, int, int, int]:
+    """(payload bytes, bulk bytes, kind, call) of the header at `pos`, which must be there whole.
 
     Raises FrameError for a header that breaks the protocol's rules.
     """
-    magic, payload_bytes, bulk_bytes, method, kind, flags, call, deadline_ns = _unpack_from(data, pos)
-    if kind == REPLY and magic == MAGIC and call and payload_bytes <= MAX_PAYLOAD_BYTES:
-        if bulk_bytes <= MAX_INLINE_BYTES and not flags and not deadline_ns:
-            return payload_bytes, bulk_bytes, method, kind, flags, call
+    magic, payload_bytes, bulk_bytes, _method, kind, flags, call, deadline_ns = _unpack_from(data, pos)
     if magic != MAGIC:
         raise FrameError('the frame does not begin with the magic "PJRT"')
     if payload_bytes > MAX_PAYLOAD_BYTES:
@@ -67,19 +74,12 @@ def unpack(data: bytes | bytearray | memoryview, pos: int) -> tuple[int, int, in
         raise FrameError("unknown flags are set")
     if not call and kind != ERROR:
         raise FrameError("the call id is 0")
-    if kind == REQUEST or kind == REPLY:
-        if bulk_bytes > MAX_INLINE_BYTES:
-            raise FrameError("bulk_bytes of a request or reply is over 64 KiB")
-    elif kind == ITEM:
-        if bulk_bytes > MAX_ITEM_BYTES:
-            raise FrameError("bulk_bytes of an item is over 1 MiB")
-        if not bulk_bytes and not payload_bytes:
-            raise FrameError("an item is empty")
-    elif kind in (ERROR, END, CANCEL, CREDIT):
-        if bulk_bytes:
-            raise FrameError("bulk_bytes is not 0 in a frame that carries none")
-    else:
-        raise FrameError(f"the frame kind {kind} does not exist")
-    if kind != REQUEST and (flags & QUIET or deadline_ns):
+    if bulk_bytes > _MAX_BULK_BYTES.get(kind, -1):
+        if kind not in _MAX_BULK_BYTES:
+            raise FrameError(f"the frame kind {kind} does not exist")
+        raise FrameError(f"bulk_bytes is {bulk_bytes} in a frame that carries at most {_MAX_BULK_BYTES[kind]}")
+    if kind == ITEM and not bulk_bytes and not payload_bytes:
+        raise FrameError("an item is empty")
+    if (flags & QUIET or deadline_ns) and kind != REQUEST:
         raise FrameError("quiet and deadline_ns belong to requests only")
-    return payload_bytes, bulk_bytes, method, kind, flags, call
+    return payload_bytes, bulk_bytes, kind, call

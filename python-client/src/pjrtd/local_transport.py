@@ -81,7 +81,7 @@ class LocalTransport(Transport):
     def writes(self) -> int:
         return self._out[3]
 
-    def write(self, first: bytes | memoryview, *more: bytes | memoryview) -> None:
+    def write(self, first: bytes | memoryview, *more: bytes | memoryview) -> bool:
         queue, base, log, writes = self._out
         if log:
             base += sum(log)
@@ -90,18 +90,19 @@ class LocalTransport(Transport):
             end = queue[-1][0] if queue else base
             added = tuple([(end := end + len(buffer), buffer) for buffer in (first, *more)])
             self._out = (queue + added, base, log, writes + 1)
-            self.flush()
-            return
+            return self.flush()
         end = base + len(first)
         self._out = (((end, first),), base, log, writes + 1)
         try:
             log.extend(map(self._send, (first,)))
         except BlockingIOError:
-            return
+            return False
         except OSError as error:
             raise broken(self.target, error.strerror) from error
-        if base + log[0] == end:
-            self._out = ((), end, [], writes + 1)
+        if base + log[0] < end:
+            return False
+        self._out = ((), end, [], writes + 1)
+        return True
 
     def flush(self) -> bool:
         while True:
@@ -184,7 +185,7 @@ class LocalTransport(Transport):
             if left < _HEADER:
                 break
             try:
-                payload_bytes, bulk_bytes, _method, kind, _flags, call = frame.unpack(view, start)
+                payload_bytes, bulk_bytes, kind, call = frame.unpack(view, start)
             except frame.FrameError as error:
                 raise Internal(f"the daemon at {self.target} sent what is no frame: {error}") from error
             body = start + _HEADER

@@ -23,11 +23,8 @@ class BulkTarget:
     filled: bytes of it that have come.
     """
 
-    __slots__ = ("destination", "filled")
-
-    def __init__(self) -> None:
-        self.destination: memoryview | None = None
-        self.filled = 0
+    destination: memoryview | None = None
+    filled = 0
 
 
 class FrameSink:
@@ -86,8 +83,9 @@ class Transport:
         """A frame as it travels, up to its bulk."""
         raise NotImplementedError
 
-    def write(self, first: bytes | memoryview, *more: bytes | memoryview) -> None:
-        """Queues whole frames and sends what can be sent now. Raises PjrtError once the link is broken.
+    def write(self, first: bytes | memoryview, *more: bytes | memoryview) -> bool:
+        """Queues whole frames and sends what can be sent now; whether that was everything. Raises PjrtError once the
+        link is broken.
 
         A memoryview is not copied: its memory must not change until there is no backlog or `settle` was called."""
         raise NotImplementedError

@@ -1,0 +1,116 @@
+"""What a connection receives: frames of the daemon, brought to the calls that they belong to.
+
+Only who reads the connection calls this (waiting.py). A signal may make it see a frame twice; each step is then
+repeated or recognised by the frame's serial number.
+"""
+
+from __future__ import annotations
+
+from . import frame
+from ._proto.common import Error
+from ._proto.wire import decode
+from .call import Call, CallTable
+from .errors import DataLoss, Internal, PjrtError, from_wire
+from .transport import BulkTarget, FrameSink
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .outbox import Outbox
+
+DOWNLOAD_CREDIT_BYTES = 8 << 20
+
+_REPLY = frame.REPLY
+_ERROR = frame.ERROR
+_CREDIT = frame.CREDIT
+
+
+class Inbox(FrameSink):
+    __slots__ = ("_table", "_calls", "_outbox", "_last")
+
+    def __init__(self, table: CallTable, outbox: Outbox) -> None:
+        self._table = table
+        self._calls = table.calls
+        self._outbox = outbox
+        self._last = -1  # the serial number of the last frame that was dealt with
+
+    def on_frame(self, kind: int, serial: int, call: int, payload: memoryview, bulk: memoryview) -> None:
+        if serial == self._last:
+            return
+        found = self._calls.get(call)
+        if kind == _REPLY:
+            if found is not None and not found.done:
+                found.payload = bytes(payload)
+                if found.expected < 0:
+                    found.bulk = bytes(bulk)
+                    self._end(found, serial)
+                elif len(bulk) == found.expected:
+                    if found.destination is not None:
+                        found.destination[:] = bulk
+                    else:
+                        found.bulk = bytearray(bulk)
+                    self._end(found, serial)
+                else:
+                    self._expect_items(found, serial, len(bulk))
+        elif kind == _ERROR:
+            error = from_wire(decode(Error, payload))
+            if not call:
+                self._table.fail(error)
+            elif found is not None:
+                found.error = error
+                self._end(found, serial)
+            elif self._table.quiet_failure is None:
+                self._table.quiet_failure = (call, error)
+        elif kind == _CREDIT:
+            if found is not None:
+                from ._proto.frame import Credit
+
+                credit = found.credit + decode(Credit, payload).bytes
+                found.credit = credit
+                self._last = serial  # no signal comes between these two assignments
+                found.notify()
+        else:
+            self._table.fail(Internal(f"the daemon sent a frame of kind {kind}, which a client cannot get"))
+        self._last = serial
+
+    def _expect_items(self, call: Call, serial: int, inline_bytes: int) -> None:
+        from ._proto.buffer import DownloadReply
+
+        announced = decode(DownloadReply, call.payload).data_bytes
+        if inline_bytes or announced != call.expected:
+            call.error = DataLoss(f"the buffer has {call.expected} bytes, and the daemon sends {announced}")
+            self._end(call, serial)
+
+    def _end(self, call: Call, serial: int) -> None:
+        call.done = True
+        self._last = serial  # before the call is forgotten: a repeated frame would be taken for a quiet failure
+        self._calls.pop(call.id, None)
+        if call.gate is not None:
+            call.notify()
+
+    def find_bulk_target(self, call: int) -> BulkTarget:
+        found = self._calls.get(call)
+        if found is None or found.done:
+            return BulkTarget()
+        if found.expected < 0 or not found.payload:
+            raise Internal(f"the daemon sent data for call {call}, which waits for none")
+        return found
+
+    def on_item(self, target: BulkTarget, filled: int) -> None:
+        target.filled = filled
+        if not isinstance(target, Call):
+            return
+        if filled >= target.expected:
+            self._end(target, self._last)
+        elif target.granted < target.expected and filled + DOWNLOAD_CREDIT_BYTES // 2 >= target.granted:
+            from ._proto.frame import Credit
+
+            grant = filled + DOWNLOAD_CREDIT_BYTES - target.granted
+            self._outbox.grant(target, Credit(grant).encode())
+            target.granted += grant
+
+    def reported(self, error: PjrtError) -> PjrtError:
+        """Notes that somebody hears of a quiet call's failure by this error, so that sync need not repeat it."""
+        failure = self._table.quiet_failure
+        if failure is not None and error.origin_call == failure[0]:
+            self._table.quiet_failure = None
+        return error

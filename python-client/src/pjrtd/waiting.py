@@ -1,0 +1,232 @@
+"""Who reads a connection while several threads wait on it, and how long.
+
+One thread reads for everybody: the one that holds the lock, also while it sleeps in poll. The others sleep on their
+call's gate, and are woken when their answer has come or when they should take over the reading. A thread that cannot
+send, because the socket is full, reads meanwhile, so both sides' sockets being full is no deadlock.
+
+Whatever a signal handler raises leaves all this usable. So a lock that is not taken by `with` is acquired by
+`held.extend(map(lock.acquire, (False,)))`: one call of a C function, which no signal can come into, takes it and
+records that. The order of locks is this one, then the outbox's.
+"""
+
+from __future__ import annotations
+
+import select
+from _thread import allocate_lock, get_ident
+from time import monotonic
+
+from . import timeouts
+from ._proto.wire import DecodeError
+from .errors import DeadlineExceeded, FailedPrecondition, Internal, PjrtError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from .call import Call, CallTable
+    from .inbox import Inbox
+    from .outbox import Outbox
+    from .transport import Transport
+
+# A thread that sleeps on its gate looks again this often, so that a promotion that a signal cut off costs a moment.
+_GATE_S = 0.1
+_DRAIN_MS = 10
+_MAX_SPIN_SKIPS = 256
+_TRY = (False,)
+_POLL_IN = select.POLLIN
+_POLL_OUT = select.POLLOUT
+_POLL_READ = select.POLLIN | select.POLLHUP | select.POLLERR | select.POLLNVAL
+
+
+class Waiter:
+    """See the module. Any thread may use it."""
+
+    __slots__ = (
+        *("_transport", "_table", "_outbox", "_inbox", "_lock", "_acquire", "_reader", "_parked", "_poll", "_events"),
+        *("_spin_s", "_spin_misses", "_spin_skips"),
+    )
+
+    def __init__(self, transport: Transport, table: CallTable, outbox: Outbox, inbox: Inbox, spin_s: float) -> None:
+        """spin_s: for how long a wait polls before it sleeps, in seconds."""
+        self._transport = transport
+        self._table = table
+        self._outbox = outbox
+        self._inbox = inbox
+        self._lock = allocate_lock()
+        self._acquire = self._lock.acquire
+        self._reader = 0  # the thread that holds the lock
+        self._parked: list[Call] = []
+        self._poll = select.poll()
+        self._events = _POLL_IN
+        self._poll.register(transport.fileno(), _POLL_IN)
+        self._spin_s = spin_s
+        self._spin_misses = 0
+        self._spin_skips = 0
+
+    def wait(self, call: Call, until: float | None, credit: int) -> None:
+        """Returns when the call is done, or may have sent more than `credit` bytes. Raises DeadlineExceeded if by
+        `until` (time.monotonic seconds) and some grace the daemon has not answered."""
+        while not (call.done or call.credit > credit):
+            held: list[bool] = []
+            try:
+                held.extend(map(self._acquire, _TRY))
+                if held[0]:
+                    self._reader = get_ident()
+                    self._read_for(call, until, credit)
+                else:
+                    self._park(call, until)
+            finally:
+                if held and held[0]:
+                    self._reader = 0
+                    self._lock.release()
+                if self._parked:
+                    self._promote()
+            if until is not None and not call.done and monotonic() > until + timeouts.GRACE_S:
+                raise DeadlineExceeded(
+                    "the deadline passed, and the daemon did not answer in time either",
+                    hint="the device may be busy or stuck; `pjrtctl stats` tells",
+                )
+
+    def drain(self, until: float | None) -> None:
+        """Sends the backlog, and reads while the socket is full. No lock is held on entry."""
+        poller: select.poll | None = None
+        while not self._outbox.flush():
+            held: list[bool] = []
+            try:
+                held.extend(map(self._acquire, _TRY))
+                if poller is None:
+                    poller = select.poll()
+                poller.register(self._transport.fileno(), _POLL_IN | _POLL_OUT if held[0] else _POLL_OUT)
+                # Without the lock somebody else reads, but may stop to at any moment.
+                events = poller.poll(1000 if held[0] else _DRAIN_MS)
+                if held[0]:
+                    self._reader = get_ident()
+                    if self._transport.unfinished or events and events[0][1] & _POLL_READ:
+                        self._receive()
+            finally:
+                if held and held[0]:
+                    self._reader = 0
+                    self._lock.release()
+                if self._parked:
+                    self._promote()
+            if until is not None and monotonic() > until + timeouts.GRACE_S:
+                raise DeadlineExceeded("the deadline passed while the daemon was not reading")
+
+    def _read_for(self, call: Call, until: float | None, credit: int) -> None:
+        """Reads, for everybody, until the call has what it waits for or its time is over."""
+        transport = self._transport
+        poll = self._poll.poll
+        if transport.unfinished:
+            self._receive()
+        if self._spin_s:
+            if self._spin_skips > 0:
+                self._spin_skips -= 1
+            else:
+                stop = monotonic() + self._spin_s
+                while True:
+                    if poll(0):
+                        try:
+                            transport.receive(self._inbox)
+                        except (PjrtError, DecodeError) as error:
+                            self._failed(error)
+                        if call.done or call.credit > credit:
+                            self._spin_misses = 0
+                            return
+                    elif monotonic() > stop:
+                        break
+                # Waiting in vain costs others the processor: try less and less often until it pays again.
+                self._spin_misses += 1
+                if self._spin_misses >= 4:
+                    self._spin_skips = min(1 << self._spin_misses - 3, _MAX_SPIN_SKIPS)
+        while not (call.done or call.credit > credit):
+            wanted = _POLL_IN
+            if transport.backlog and not self._outbox.flush():
+                wanted = _POLL_IN | _POLL_OUT
+            if wanted != self._events:
+                self._poll.modify(transport.fileno(), wanted)
+                self._events = wanted
+            if until is None:
+                events = poll()
+            else:
+                left_s = until + timeouts.GRACE_S - monotonic()
+                events = poll(left_s * 1000 + 1) if left_s > 0 else []
+                if not events:
+                    return
+            if events[0][1] & _POLL_READ:
+                self._receive()
+
+    def _receive(self) -> None:
+        """Reads once what is there. A broken connection ends every call."""
+        try:
+            self._transport.receive(self._inbox)
+        except (PjrtError, DecodeError) as error:
+            self._failed(error)
+
+    def _failed(self, error: Exception) -> None:
+        if not isinstance(error, PjrtError):
+            error = Internal(f"the daemon sent a broken message: {error}")
+        self._table.fail(error)
+
+    def _park(self, call: Call, until: float | None) -> None:
+        """Sleeps while another thread reads."""
+        if self._reader == get_ident():
+            raise FailedPrecondition(
+                "a signal handler waits on a pjrtd client while the code that it interrupted does",
+                hint="set a flag in the handler and act on it afterwards",
+            )
+        gate = allocate_lock()
+        gate.acquire()
+        call.gate = gate
+        try:
+            self._parked.append(call)
+            if not call.done and self._lock.locked():  # looked at again, now that the reader can see us
+                left_s = _GATE_S
+                if until is not None:
+                    left_s = min(left_s, max(0.0, until + timeouts.GRACE_S - monotonic()))
+                gate.acquire(True, left_s)
+        finally:
+            call.gate = None
+            try:
+                self._parked.remove(call)
+            except ValueError:
+                pass
+
+    def _promote(self) -> None:
+        """Wakes one sleeping thread to take over the reading."""
+        if self._lock.locked():
+            return
+        for call in tuple(self._parked):
+            if call.gate is not None:
+                call.notify()
+                if not call.done:
+                    return
+
+    def read_last_words(self, error: PjrtError) -> None:
+        """Ends the connection after a send failed: by what the daemon said before it closed it, where it did."""
+        if self._table.failure is not None:
+            return
+        held: list[bool] = []
+        try:
+            held.extend(map(self._acquire, _TRY))
+            if held[0]:
+                try:
+                    while self._table.failure is None and self._transport.receive(self._inbox):
+                        pass
+                except (PjrtError, DecodeError):
+                    pass
+        finally:
+            if held and held[0]:
+                self._lock.release()
+        self._table.fail(error)
+
+    def close_transport(self) -> None:
+        """Frees the descriptor once nobody reads. A signal handler that interrupted the reader cannot wait for that:
+        then it goes with the transport."""
+        if self._reader != get_ident():
+            with self._lock:
+                self._transport.close()
+
+    def reset_in_child(self) -> None:
+        """After a fork: threads that the child does not have may have held the lock, or sleep."""
+        self._lock = allocate_lock()
+        self._acquire = self._lock.acquire
+        self._reader = 0
+        self._parked.clear()
