@@ -114,7 +114,8 @@ static pjrtd_status *listen_all(app *self) {
       PJRTD_TRY(local_server_listen(self->server, target + 5));
     } else if (strncmp(target, "grpc://", 7) == 0 || strncmp(target, "grpcs://", 8) == 0) {
       return pjrtd_status_make(PJRTD_CODE_UNIMPLEMENTED,
-                               "listen '%s': pjrtd " PJRTD_VERSION " has no gRPC transport yet, only unix:PATH", target);
+                               "listen '%s': pjrtd " PJRTD_VERSION " has no gRPC transport yet, only unix:PATH",
+                               target);
     } else {
       return PJRTD_INVALID("listen '%s': an address is unix:PATH", target);
     }

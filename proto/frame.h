@@ -1,4 +1,5 @@
-/* The 32-byte frame header of the local socket (proto/README.md), for the daemon and the C client. No I/O, any thread. */
+/* The 32-byte frame header of the local socket (proto/README.md), for the daemon and the C client. No I/O, any thread.
+ */
 #pragma once
 
 #include <stdbool.h>
@@ -74,7 +75,8 @@ static inline const char *pjrtd_frame_decode(const uint8_t in[PJRTD_FRAME_HEADER
   switch (out_header->kind) {
     case PJRTD_FRAME_REQUEST:
     case PJRTD_FRAME_REPLY:
-      if (out_header->bulk_bytes > PJRTD_FRAME_MAX_INLINE_BYTES) return "bulk_bytes of a request or reply is over 64 KiB";
+      if (out_header->bulk_bytes > PJRTD_FRAME_MAX_INLINE_BYTES)
+        return "bulk_bytes of a request or reply is over 64 KiB";
       break;
     case PJRTD_FRAME_ITEM:
       if (out_header->bulk_bytes > PJRTD_FRAME_MAX_ITEM_BYTES) return "bulk_bytes of an item is over 1 MiB";

@@ -20,7 +20,9 @@ int64_t pjrtd_alloc_fail_after(int64_t successes) {
   return count;
 }
 
-void *pjrtd_malloc(size_t size_bytes) { return refuse() ? NULL : malloc(size_bytes ? size_bytes : 1); }
+void *pjrtd_malloc(size_t size_bytes) {
+  return refuse() ? NULL : malloc(size_bytes ? size_bytes : 1);
+}
 
 void *pjrtd_calloc(size_t count, size_t size_bytes) {
   return refuse() ? NULL : calloc(count ? count : 1, size_bytes ? size_bytes : 1);
@@ -30,7 +32,9 @@ void *pjrtd_realloc(void *block, size_t size_bytes) {
   return refuse() ? NULL : realloc(block, size_bytes ? size_bytes : 1);
 }
 
-char *pjrtd_strdup(const char *text) { return pjrtd_strndup(text, strlen(text)); }
+char *pjrtd_strdup(const char *text) {
+  return pjrtd_strndup(text, strlen(text));
+}
 
 char *pjrtd_strndup(const char *text, size_t length) {
   char *copy = pjrtd_malloc(length + 1);
@@ -46,4 +50,6 @@ void *pjrtd_memdup(const void *block, size_t size_bytes) {
   return copy;
 }
 
-void pjrtd_free(void *block) { free(block); }
+void pjrtd_free(void *block) {
+  free(block);
+}

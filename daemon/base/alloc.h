@@ -20,17 +20,19 @@ int64_t pjrtd_alloc_fail_after(int64_t successes);
 /* `PJRTD_AUTO(pjrtd_lane) lane = ...` calls pjrtd_lane_destroy(lane) when the scope ends;
  * PJRTD_TAKE(lane) moves it out. */
 #define PJRTD_AUTO(type) __attribute__((cleanup(type##_cleanup))) type *
-#define PJRTD_DEFINE_CLEANUP(type)                                   \
+#define PJRTD_DEFINE_CLEANUP(type)                                          \
   static inline __attribute__((unused)) void type##_cleanup(type **value) { \
-    if (*value) type##_destroy(*value);                              \
+    if (*value) type##_destroy(*value);                                     \
   }
-#define PJRTD_TAKE(value)                \
-  __extension__({                        \
-    __typeof__(value) taken_ = (value);  \
-    (value) = NULL;                      \
-    taken_;                              \
+#define PJRTD_TAKE(value)               \
+  __extension__({                       \
+    __typeof__(value) taken_ = (value); \
+    (value) = NULL;                     \
+    taken_;                             \
   })
 
 /* A block that pjrtd_free releases when the scope ends. */
 #define PJRTD_AUTO_FREE __attribute__((cleanup(pjrtd_free_cleanup)))
-static inline __attribute__((unused)) void pjrtd_free_cleanup(void *slot) { pjrtd_free(*(void **)slot); }
+static inline __attribute__((unused)) void pjrtd_free_cleanup(void *slot) {
+  pjrtd_free(*(void **)slot);
+}

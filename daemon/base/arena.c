@@ -13,7 +13,9 @@ struct pjrtd_arena_block {
   _Alignas(16) uint8_t data[];
 };
 
-void pjrtd_arena_init(pjrtd_arena *arena, size_t cap_bytes) { *arena = (pjrtd_arena){.cap_bytes = cap_bytes}; }
+void pjrtd_arena_init(pjrtd_arena *arena, size_t cap_bytes) {
+  *arena = (pjrtd_arena){.cap_bytes = cap_bytes};
+}
 
 static void free_blocks(pjrtd_arena *arena, bool keep_oldest) {
   while (arena->blocks && (!keep_oldest || arena->blocks->older)) {

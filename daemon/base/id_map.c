@@ -119,10 +119,11 @@ void *pjrtd_id_map_remove(pjrtd_id_map *map, uint64_t id) {
   return value;
 }
 
-uint64_t pjrtd_id_map_slots(const pjrtd_id_map *map) { return map->capacity + map->old_capacity; }
+uint64_t pjrtd_id_map_slots(const pjrtd_id_map *map) {
+  return map->capacity + map->old_capacity;
+}
 
 void *pjrtd_id_map_slot(const pjrtd_id_map *map, uint64_t slot) {
-  const pjrtd_id_slot *found =
-      slot < map->capacity ? &map->slots[slot] : &map->old_slots[slot - map->capacity];
+  const pjrtd_id_slot *found = slot < map->capacity ? &map->slots[slot] : &map->old_slots[slot - map->capacity];
   return found->id && found->id != MOVED ? found->value : NULL;
 }

@@ -29,7 +29,9 @@ void pjrtd_mailbox_drain(pjrtd_mailbox *mailbox) {
   if (mailbox->after_drain) mailbox->after_drain(mailbox->user);
 }
 
-static void on_wakeup(uv_async_t *wakeup) { pjrtd_mailbox_drain(wakeup->data); }
+static void on_wakeup(uv_async_t *wakeup) {
+  pjrtd_mailbox_drain(wakeup->data);
+}
 
 pjrtd_status *pjrtd_mailbox_create(uv_loop_t *loop, void (*after_drain)(void *user), void *user,
                                    pjrtd_mailbox **out_mailbox) {
@@ -57,7 +59,9 @@ void pjrtd_mailbox_post(pjrtd_mailbox *mailbox, pjrtd_message *message) {
   if (!newest) uv_async_send(&mailbox->wakeup);
 }
 
-static void on_closed(uv_handle_t *wakeup) { pjrtd_free(wakeup->data); }
+static void on_closed(uv_handle_t *wakeup) {
+  pjrtd_free(wakeup->data);
+}
 
 void pjrtd_mailbox_close(pjrtd_mailbox *mailbox) {
   if (!mailbox) return;

@@ -26,9 +26,10 @@ static pjrtd_status oom_status = {
 
 const char *pjrtd_code_name(pjrtd_code code) {
   static const char *const names[] = {
-      "OK",           "CANCELLED",         "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED", "NOT_FOUND",
-      "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED",         "OUT_OF_RANGE",
-      "UNIMPLEMENTED", "INTERNAL",          "UNAVAILABLE",       "DATA_LOSS",          "UNAUTHENTICATED"};
+      "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
+      "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
+      "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
+      "DATA_LOSS", "UNAUTHENTICATED"};
   return (unsigned)code < sizeof names / sizeof *names ? names[code] : "UNKNOWN";
 }
 
@@ -68,7 +69,9 @@ pjrtd_status *pjrtd_status_make_n(pjrtd_code code, const char *message, uint64_t
   return make(code, pjrtd_strndup(message, length));
 }
 
-pjrtd_status *pjrtd_status_oom(void) { return &oom_status; }
+pjrtd_status *pjrtd_status_oom(void) {
+  return &oom_status;
+}
 
 static pjrtd_code code_of_errno(int error) {
   switch (error) {
@@ -227,16 +230,30 @@ pjrtd_status *pjrtd_status_with_retry(pjrtd_status *status, uint64_t retry_after
   return status;
 }
 
-pjrtd_code pjrtd_status_code(const pjrtd_status *status) { return status ? status->code : PJRTD_CODE_OK; }
+pjrtd_code pjrtd_status_code(const pjrtd_status *status) {
+  return status ? status->code : PJRTD_CODE_OK;
+}
 const char *pjrtd_status_message(const pjrtd_status *status) {
   return status && status->message ? status->message : "";
 }
-const char *pjrtd_status_hint(const pjrtd_status *status) { return status && status->hint ? status->hint : ""; }
-bool pjrtd_status_has_argument(const pjrtd_status *status) { return status && status->has_argument; }
-uint32_t pjrtd_status_argument_index(const pjrtd_status *status) { return status->argument_index; }
+const char *pjrtd_status_hint(const pjrtd_status *status) {
+  return status && status->hint ? status->hint : "";
+}
+bool pjrtd_status_has_argument(const pjrtd_status *status) {
+  return status && status->has_argument;
+}
+uint32_t pjrtd_status_argument_index(const pjrtd_status *status) {
+  return status->argument_index;
+}
 const char *pjrtd_status_argument_expected(const pjrtd_status *status) {
   return status->expected ? status->expected : "";
 }
-const char *pjrtd_status_argument_actual(const pjrtd_status *status) { return status->actual ? status->actual : ""; }
-uint64_t pjrtd_status_origin(const pjrtd_status *status) { return status ? status->origin_call : 0; }
-uint64_t pjrtd_status_retry_ns(const pjrtd_status *status) { return status ? status->retry_after_ns : 0; }
+const char *pjrtd_status_argument_actual(const pjrtd_status *status) {
+  return status->actual ? status->actual : "";
+}
+uint64_t pjrtd_status_origin(const pjrtd_status *status) {
+  return status ? status->origin_call : 0;
+}
+uint64_t pjrtd_status_retry_ns(const pjrtd_status *status) {
+  return status ? status->retry_after_ns : 0;
+}

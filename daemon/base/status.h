@@ -54,8 +54,7 @@ PJRTD_DEFINE_CLEANUP(pjrtd_status)
 
 /* These take `status` and return it, or a changed copy where it is shared. Failing to allocate leaves it as it was. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_status_context(pjrtd_status *status, const char *format, ...) PJRTD_PRINTF(2, 3);
-PJRTD_MUST_USE pjrtd_status *pjrtd_status_with_hint(pjrtd_status *status, const char *format, ...)
-    PJRTD_PRINTF(2, 3);
+PJRTD_MUST_USE pjrtd_status *pjrtd_status_with_hint(pjrtd_status *status, const char *format, ...) PJRTD_PRINTF(2, 3);
 PJRTD_MUST_USE pjrtd_status *pjrtd_status_with_code(pjrtd_status *status, pjrtd_code code);
 /* Which argument, what was expected and what came. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_status_with_argument(pjrtd_status *status, uint32_t index, const char *expected,
@@ -82,13 +81,13 @@ uint64_t pjrtd_status_retry_ns(const pjrtd_status *status);
  * front of the message. */
 #define PJRTD_TRY(...) PJRTD_TRY_SELECT(__VA_ARGS__, PJRTD_TRY_AS, PJRTD_TRY_ONLY, )(__VA_ARGS__)
 #define PJRTD_TRY_SELECT(first, second, chosen, ...) chosen
-#define PJRTD_TRY_ONLY(expression)                         \
-  do {                                                     \
-    pjrtd_status *try_ = (expression);                     \
-    if (__builtin_expect(try_ != NULL, 0)) return try_;    \
+#define PJRTD_TRY_ONLY(expression)                      \
+  do {                                                  \
+    pjrtd_status *try_ = (expression);                  \
+    if (__builtin_expect(try_ != NULL, 0)) return try_; \
   } while (0)
-#define PJRTD_TRY_AS(expression, context)                                                        \
-  do {                                                                                           \
-    pjrtd_status *try_ = (expression);                                                           \
-    if (__builtin_expect(try_ != NULL, 0)) return pjrtd_status_context(try_, "%s", (context));   \
+#define PJRTD_TRY_AS(expression, context)                                                      \
+  do {                                                                                         \
+    pjrtd_status *try_ = (expression);                                                         \
+    if (__builtin_expect(try_ != NULL, 0)) return pjrtd_status_context(try_, "%s", (context)); \
   } while (0)

@@ -51,10 +51,18 @@ static unsigned index_of(pjrtd_dtype dtype) {
   return (unsigned)dtype < PJRTD_DTYPE_COUNT ? (unsigned)dtype : PJRTD_DTYPE_INVALID;
 }
 
-const char *pjrtd_dtype_name(pjrtd_dtype dtype) { return dtypes[index_of(dtype)].name; }
-uint32_t pjrtd_dtype_host_bytes(pjrtd_dtype dtype) { return dtypes[index_of(dtype)].host_bytes; }
-uint32_t pjrtd_dtype_bits(pjrtd_dtype dtype) { return dtypes[index_of(dtype)].bits; }
-bool pjrtd_dtype_is_signed_subbyte(pjrtd_dtype dtype) { return dtypes[index_of(dtype)].signed_subbyte; }
+const char *pjrtd_dtype_name(pjrtd_dtype dtype) {
+  return dtypes[index_of(dtype)].name;
+}
+uint32_t pjrtd_dtype_host_bytes(pjrtd_dtype dtype) {
+  return dtypes[index_of(dtype)].host_bytes;
+}
+uint32_t pjrtd_dtype_bits(pjrtd_dtype dtype) {
+  return dtypes[index_of(dtype)].bits;
+}
+bool pjrtd_dtype_is_signed_subbyte(pjrtd_dtype dtype) {
+  return dtypes[index_of(dtype)].signed_subbyte;
+}
 
 pjrtd_status *pjrtd_tensor_type_check(const pjrtd_tensor_type *type, uint64_t *out_host_bytes) {
   *out_host_bytes = 0;
@@ -68,8 +76,7 @@ pjrtd_status *pjrtd_tensor_type_check(const pjrtd_tensor_type *type, uint64_t *o
     return PJRTD_INVALID("%u dimensions, at most %d are allowed", type->rank, PJRTD_MAX_RANK);
   bool empty = false;
   for (uint32_t i = 0; i < type->rank; i++) {
-    if (type->dims[i] < 0)
-      return PJRTD_INVALID("dimension %u is %" PRId64 ", must be 0 or more", i, type->dims[i]);
+    if (type->dims[i] < 0) return PJRTD_INVALID("dimension %u is %" PRId64 ", must be 0 or more", i, type->dims[i]);
     empty |= type->dims[i] == 0;
   }
   /* The product of the non-zero dimensions must fit too, since the plugin computes strides from it. */

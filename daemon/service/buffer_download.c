@@ -9,8 +9,8 @@
 #include "service/staging.h"
 
 typedef struct {
-  pjrtd_call call; /* first */
-  pjrtd_buffer *buffer; /* held for reading */
+  pjrtd_call call;        /* first */
+  pjrtd_buffer *buffer;   /* held for reading */
   pjrtd_staging *staging; /* owned; NULL where the data is sent from the device */
   pjrtd_stream stream;
   const pjrtd_peer_transport *transport; /* that has the stream */
@@ -86,8 +86,8 @@ static void send_data(download_call *download, const void *data, uint64_t bytes)
 
 static void download_run(pjrtd_job *job) {
   download_call *download = (download_call *)((char *)job - offsetof(download_call, job));
-  download->error = pjrtd_device_buffer_read(download->buffer->device_buffer, download->staging->data,
-                                             download->staging->size_bytes);
+  download->error =
+      pjrtd_device_buffer_read(download->buffer->device_buffer, download->staging->data, download->staging->size_bytes);
 }
 
 static void download_done(pjrtd_job *job) {
@@ -139,8 +139,7 @@ pjrtd_status *pjrtd_handle_buffer_download(pjrtd_request *request) {
   /* The hot path: there, small, and in the host's reach. */
   if (pjrtd_resource_readable_now(&buffer->resource)) {
     uint64_t bytes = host_bytes(buffer);
-    const void *view =
-        bytes <= PJRTD_FRAME_MAX_INLINE_BYTES ? pjrtd_device_buffer_view(buffer->device_buffer) : NULL;
+    const void *view = bytes <= PJRTD_FRAME_MAX_INLINE_BYTES ? pjrtd_device_buffer_view(buffer->device_buffer) : NULL;
     if (view) {
       answer(request->peer, request->header, buffer, view, bytes);
       return PJRTD_OK;

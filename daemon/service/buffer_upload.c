@@ -1,8 +1,8 @@
 /* Buffer.Upload: host data becomes a device buffer. Loop thread, but for the lane job.
  *
  * Data inside the request is small: the plugin copies it at once, here. Otherwise ITEM frames fill staging memory, the
- * socket writing right into it, and then a transfer lane hands those pages to the plugin, which adopts them where it can
- * (CPU: no copy) or copies them. The pages are freed when the plugin lets go of them. */
+ * socket writing right into it, and then a transfer lane hands those pages to the plugin, which adopts them where it
+ * can (CPU: no copy) or copies them. The pages are freed when the plugin lets go of them. */
 #include <inttypes.h>
 
 #include "service/call.h"
@@ -10,7 +10,7 @@
 #include "service/staging.h"
 
 typedef struct {
-  pjrtd_call call; /* first */
+  pjrtd_call call;      /* first */
   pjrtd_buffer *buffer; /* retained */
   const pjrtd_device *device;
   const pjrtd_memory *memory;
@@ -49,12 +49,12 @@ static void upload_run(pjrtd_job *job) {
   upload_call *upload = (upload_call *)((char *)job - offsetof(upload_call, job));
   /* From here on the pages may be released by another thread at any time. */
   pjrtd_staging *pages = PJRTD_TAKE(upload->pages);
-  upload->error = pjrtd_device_buffer_adopt_host(upload->call.runtime->client, pages->data, &upload->type,
-                                                 upload->device, upload->memory, on_pages_released, pages,
-                                                 &upload->made);
+  upload->error =
+      pjrtd_device_buffer_adopt_host(upload->call.runtime->client, pages->data, &upload->type, upload->device,
+                                     upload->memory, on_pages_released, pages, &upload->made);
   if (upload->error) {
     upload->pages = upload->lent = pages;
-  pages->watcher = &upload->lent;
+    pages->watcher = &upload->lent;
     return;
   }
   upload->error = pjrtd_device_buffer_await(upload->made);
@@ -119,8 +119,7 @@ static pjrtd_status *find_place(pjrtd_runtime *runtime, const Pjrtd__V1__UploadR
     if (!*out_device)
       return pjrtd_status_with_hint(PJRTD_INVALID("there is no device %d", upload->device),
                                     "Runtime.Devices lists the devices");
-    if (!(*out_device)->addressable)
-      return PJRTD_INVALID("device %d belongs to another process", upload->device);
+    if (!(*out_device)->addressable) return PJRTD_INVALID("device %d belongs to another process", upload->device);
     return PJRTD_OK;
   }
   if (upload->placement_case == PJRTD__V1__UPLOAD_REQUEST__PLACEMENT_MEMORY) {
@@ -147,8 +146,7 @@ static pjrtd_status *find_place(pjrtd_runtime *runtime, const Pjrtd__V1__UploadR
 static pjrtd_status *upload_inline(pjrtd_request *request, const pjrtd_tensor_type *type, const pjrtd_device *device,
                                    const pjrtd_memory *memory, pjrtd_buffer *buffer) {
   pjrtd_device_buffer *made;
-  PJRTD_TRY(
-      pjrtd_device_buffer_from_host(request->peer->runtime->client, request->bulk, type, device, memory, &made));
+  PJRTD_TRY(pjrtd_device_buffer_from_host(request->peer->runtime->client, request->bulk, type, device, memory, &made));
   pjrtd_buffer_set(buffer, made);
   answer(request->peer, request->header, buffer);
   return PJRTD_OK;
@@ -201,10 +199,9 @@ pjrtd_status *pjrtd_handle_buffer_upload(pjrtd_request *request) {
   if (!status) status = pjrtd_client_check_dtype(peer->runtime->client, type.dtype);
   if (!status && upload->data_bytes != bytes) {
     char text[PJRTD_TENSOR_TYPE_TEXT];
-    status = pjrtd_status_with_hint(
-        PJRTD_INVALID("%s takes %" PRIu64 " bytes on the host, data_bytes is %" PRIu64,
-                      pjrtd_tensor_type_format(&type, text), bytes, upload->data_bytes),
-        "data is dense; types under 8 bits take one byte an element");
+    status = pjrtd_status_with_hint(PJRTD_INVALID("%s takes %" PRIu64 " bytes on the host, data_bytes is %" PRIu64,
+                                                  pjrtd_tensor_type_format(&type, text), bytes, upload->data_bytes),
+                                    "data is dense; types under 8 bits take one byte an element");
   }
   uint32_t came = request->header->bulk_bytes;
   if (!status && came && came != bytes)

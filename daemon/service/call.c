@@ -6,7 +6,8 @@
 #include "base/clock.h"
 #include "service/convert.h"
 
-static void send_frame(pjrtd_peer *peer, const pjrtd_frame_header *request, uint8_t kind, const ProtobufCMessage *message) {
+static void send_frame(pjrtd_peer *peer, const pjrtd_frame_header *request, uint8_t kind,
+                       const ProtobufCMessage *message) {
   size_t size = protobuf_c_message_get_packed_size(message);
   /* Only an error's text can be that long. */
   if (size > PJRTD_FRAME_MAX_PAYLOAD_BYTES) {
@@ -42,7 +43,9 @@ bool pjrtd_answer_begin(pjrtd_peer *peer, const pjrtd_frame_header *request, con
   return true;
 }
 
-void pjrtd_answer_end(pjrtd_peer *peer) { peer->transport->end_frame(peer); }
+void pjrtd_answer_end(pjrtd_peer *peer) {
+  peer->transport->end_frame(peer);
+}
 
 void pjrtd_request_answer(const pjrtd_request *request, const ProtobufCMessage *reply, const void *bulk,
                           uint32_t bulk_bytes) {

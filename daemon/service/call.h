@@ -95,7 +95,9 @@ void pjrtd_call_answer(pjrtd_call *call, const ProtobufCMessage *reply);
 void pjrtd_call_fail(pjrtd_call *call, pjrtd_status *status);
 /* Expects `bytes` of bulk in `pages` (borrowed), then calls `done`. */
 void pjrtd_call_receive(pjrtd_call *call, pjrtd_staging *pages, uint64_t bytes, void (*done)(pjrtd_call *call));
-static inline pjrtd_call *pjrtd_call_of(pjrtd_operation *operation) { return (pjrtd_call *)operation; }
+static inline pjrtd_call *pjrtd_call_of(pjrtd_operation *operation) {
+  return (pjrtd_call *)operation;
+}
 /* Fails the call with `why` (taken), poisons what it was to make, and lets the method clean up. */
 void pjrtd_peer_abandon_call(pjrtd_call *call, pjrtd_status *why);
 /* Answers each Sync whose turn has come. */

@@ -1,5 +1,5 @@
-/* pjrtd_execute_check: the plugin compares byte sizes only, so everything is compared here (device layouts by the plugin
- * layer, which knows them). Loop thread. */
+/* pjrtd_execute_check: the plugin compares byte sizes only, so everything is compared here (device layouts by the
+ * plugin layer, which knows them). Loop thread. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -48,8 +48,7 @@ static pjrtd_status *mismatch(const pjrtd_program_info *info, size_t position, c
 
 static pjrtd_status *type_mismatch(const pjrtd_program_info *info, size_t position, const pjrtd_tensor_type *actual) {
   char wanted[PJRTD_TENSOR_TYPE_TEXT], got[PJRTD_TENSOR_TYPE_TEXT];
-  return mismatch(info, position,
-                  pjrtd_tensor_type_format(&info->args[position % info->num_args].type, wanted),
+  return mismatch(info, position, pjrtd_tensor_type_format(&info->args[position % info->num_args].type, wanted),
                   pjrtd_tensor_type_format(actual, got));
 }
 

@@ -11,7 +11,7 @@
 #include "service/staging.h"
 
 typedef struct {
-  pjrtd_call call; /* first */
+  pjrtd_call call;         /* first */
   pjrtd_execute_work work; /* its arrays lie behind; the program and the buffers are held and retained */
   uint8_t *inline_data;    /* owned copy of the request's bulk */
   pjrtd_job job;           /* the execution, then the fetch where it needs a lane */
@@ -145,8 +145,8 @@ static bool can_run_now(const pjrtd_execute_work *work) {
   if (info->num_outputs > SMALL) return false;
   /* What the host cannot read in place needs a lane. */
   for (size_t i = 0; i < work->num_fetch; i++)
-    if (work->fetch[i] < info->num_outputs && (!info->outputs[work->fetch[i]].dense ||
-                                               pjrtd_dtype_bits(info->outputs[work->fetch[i]].type.dtype) < 8))
+    if (work->fetch[i] < info->num_outputs &&
+        (!info->outputs[work->fetch[i]].dense || pjrtd_dtype_bits(info->outputs[work->fetch[i]].type.dtype) < 8))
       return false;
   for (size_t i = 0; i < work->num_args; i++) {
     const pjrtd_buffer *buffer = work->args[i];
@@ -167,7 +167,9 @@ static bool fetch_has_views(const pjrtd_execute_work *work) {
   return true;
 }
 
-static bool is_cpu(const pjrtd_runtime *runtime) { return pjrtd_client_get_info(runtime->client)->is_cpu; }
+static bool is_cpu(const pjrtd_runtime *runtime) {
+  return pjrtd_client_get_info(runtime->client)->is_cpu;
+}
 
 /* Programs that the loop may run are straight-line, on one device, of a platform that runs them in the call. */
 static pjrtd_status *run_now(pjrtd_request *request, pjrtd_execute_work *work) {
@@ -235,10 +237,8 @@ static void on_event(void *user, pjrtd_status *error);
  * event outstanding nothing may be freed. */
 static void execute_run(pjrtd_job *job) {
   execute_call *execute = (execute_call *)((char *)job - offsetof(execute_call, job));
-  pjrtd_execute_call call = {.args = execute->work.device_args,
-                             .num_args = execute->work.num_args,
-                             .done = on_event,
-                             .user = execute};
+  pjrtd_execute_call call = {
+      .args = execute->work.device_args, .num_args = execute->work.num_args, .done = on_event, .user = execute};
   execute->error = pjrtd_execute_prepare(&execute->work);
   if (execute->error) return;
   execute->started_ns = pjrtd_clock_now_ns();
@@ -287,8 +287,8 @@ static pjrtd_status *fetch(execute_call *execute) {
     bytes += info->outputs[execute->work.fetch[i] % info->num_outputs].host_bytes;
   PJRTD_TRY(pjrtd_staging_create(execute->call.runtime, bytes, "the outputs to be fetched", &execute->copies));
   execute->job = (pjrtd_job){.run = fetch_run, .done = fetch_done};
-  PJRTD_TRY(pjrtd_runtime_submit(execute->call.runtime,
-                                 execute->call.runtime->transfer_lanes[info->devices[0]->index], &execute->job));
+  PJRTD_TRY(pjrtd_runtime_submit(execute->call.runtime, execute->call.runtime->transfer_lanes[info->devices[0]->index],
+                                 &execute->job));
   execute->submitted = true;
   return PJRTD_OK;
 }
@@ -363,8 +363,8 @@ static void execute_ready(pjrtd_operation *operation) {
   pjrtd_execute_work *work = &execute->work;
   pjrtd_runtime *runtime = execute->call.runtime;
   const pjrtd_resource *program = &work->program->resource;
-  pjrtd_status *status = program->state == PJRTD_RESOURCE_FAILED ? pjrtd_status_retain(program->error)
-                                                                   : pjrtd_execute_check(work);
+  pjrtd_status *status =
+      program->state == PJRTD_RESOURCE_FAILED ? pjrtd_status_retain(program->error) : pjrtd_execute_check(work);
   if (!status) {
     const pjrtd_program_info *info = work->program->info;
     work->device_outputs = pjrtd_calloc(info->num_outputs * info->num_devices, sizeof *work->device_outputs);
@@ -424,12 +424,12 @@ static pjrtd_status *wait_for_it(pjrtd_request *request, pjrtd_execute_work *now
   pjrtd_execute_work *work = &execute->work;
   *work = *now;
   char *block = (char *)execute + call_bytes;
-#define MOVE(field, count)                                              \
-  do {                                                                  \
-    size_t size_ = (count) * sizeof *work->field;                       \
-    if (size_) memcpy(block, now->field, size_);                        \
-    work->field = (void *)block;                                        \
-    block += size_;                                                     \
+#define MOVE(field, count)                        \
+  do {                                            \
+    size_t size_ = (count) * sizeof *work->field; \
+    if (size_) memcpy(block, now->field, size_);  \
+    work->field = (void *)block;                  \
+    block += size_;                               \
   } while (0)
   MOVE(args, now->num_args);
   work->device_args = (pjrtd_device_buffer **)block;
@@ -466,7 +466,8 @@ static pjrtd_status *make_room(pjrtd_execute_work *work, const Pjrtd__V1__Execut
       inline_args > args)
     return PJRTD_INVALID("%zu arguments, %zu of them inline, %zu outputs, %zu fetched: at most %d each are allowed",
                          args, inline_args, outputs, wanted->n_fetch, PJRTD_MAX_EXECUTE_IDS);
-  char *block = *out_block = pjrtd_malloc((args * 2 + outputs) * sizeof(void *) + inline_args * sizeof *work->inline_args);
+  char *block = *out_block =
+      pjrtd_malloc((args * 2 + outputs) * sizeof(void *) + inline_args * sizeof *work->inline_args);
   if (!block) return pjrtd_status_oom();
   work->args = (void *)block;
   work->device_args = (void *)(work->args + args);

@@ -53,7 +53,8 @@ void pjrtd_execute_settle(pjrtd_execute_work *work, const pjrtd_status *error) {
 
 void pjrtd_execute_discard(pjrtd_execute_work *work) {
   for (size_t i = 0; i < work->num_device_outputs; i++)
-    if (work->device_outputs[i]) pjrtd_device_buffer_discard(work->program->runtime, PJRTD_TAKE(work->device_outputs[i]));
+    if (work->device_outputs[i])
+      pjrtd_device_buffer_discard(work->program->runtime, PJRTD_TAKE(work->device_outputs[i]));
 }
 
 pjrtd_device_buffer *pjrtd_execute_output(const pjrtd_execute_work *work, uint32_t position) {

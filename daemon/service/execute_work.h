@@ -22,10 +22,10 @@ typedef struct {
     uint32_t position;
     pjrtd_tensor_type type;
     const uint8_t *data;
-  } *inline_args;
+  } * inline_args;
   size_t num_inline_args;
   /* Filled by prepare. */
-  pjrtd_device_buffer **device_args; /* room for num_args; the inline ones are owned */
+  pjrtd_device_buffer **device_args;    /* room for num_args; the inline ones are owned */
   pjrtd_device_buffer **device_outputs; /* all of the program's */
   size_t num_device_outputs;
 } pjrtd_execute_work;

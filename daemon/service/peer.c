@@ -4,15 +4,17 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "service/call.h"
 #include "pjrtd/v1/frame.pb-c.h"
+#include "service/call.h"
 
 /* A megabyte of payload can decode to many small messages; more than this is nobody's honest request. */
 #define DECODE_CAP_BYTES (4u << 20)
 
 static pjrtd_arena arena;
 
-static void *arena_alloc(void *user, size_t size_bytes) { return pjrtd_arena_alloc(user, size_bytes); }
+static void *arena_alloc(void *user, size_t size_bytes) {
+  return pjrtd_arena_alloc(user, size_bytes);
+}
 static void arena_free(void *user, void *memory) {}
 static ProtobufCAllocator allocator = {.alloc = arena_alloc, .free = arena_free, .allocator_data = &arena};
 
@@ -21,7 +23,9 @@ pjrtd_status *pjrtd_service_init(void) {
   return PJRTD_OK;
 }
 
-void pjrtd_service_deinit(void) { pjrtd_arena_deinit(&arena); }
+void pjrtd_service_deinit(void) {
+  pjrtd_arena_deinit(&arena);
+}
 
 void pjrtd_peer_init(pjrtd_peer *peer, const pjrtd_peer_transport *transport, pjrtd_runtime *runtime,
                      const pjrtd_identity *identity) {
@@ -44,7 +48,9 @@ void pjrtd_peer_gone(pjrtd_peer *peer) {
   peer->failure = NULL;
 }
 
-void pjrtd_peer_has_room(pjrtd_peer *peer) { pjrtd_ready_list_move(&peer->parked, &peer->runtime->ready); }
+void pjrtd_peer_has_room(pjrtd_peer *peer) {
+  pjrtd_ready_list_move(&peer->parked, &peer->runtime->ready);
+}
 
 void pjrtd_peer_fail(pjrtd_peer *peer, uint64_t call, uint16_t method, pjrtd_status *status) {
   if (peer->failing || peer->gone) {
@@ -52,9 +58,9 @@ void pjrtd_peer_fail(pjrtd_peer *peer, uint64_t call, uint16_t method, pjrtd_sta
     return;
   }
   peer->runtime->stats.wire_errors++;
-  pjrtd_log(PJRTD_LOG_WARNING, "closing a connection that broke the protocol",
-            PJRTD_LOG_INT("pid", peer->identity.pid), PJRTD_LOG_UINT("uid", peer->identity.uid),
-            PJRTD_LOG_TEXT("client", peer->client_name), PJRTD_LOG_STATUS(status));
+  pjrtd_log(PJRTD_LOG_WARNING, "closing a connection that broke the protocol", PJRTD_LOG_INT("pid", peer->identity.pid),
+            PJRTD_LOG_UINT("uid", peer->identity.uid), PJRTD_LOG_TEXT("client", peer->client_name),
+            PJRTD_LOG_STATUS(status));
   pjrtd_frame_header header = {.call = call, .method = method};
   pjrtd_answer_error(peer, &header, status);
   peer->failing = true;
@@ -87,13 +93,14 @@ static pjrtd_status *check_request(pjrtd_peer *peer, const pjrtd_frame_header *h
 static void on_request(pjrtd_peer *peer, const pjrtd_frame_header *header, const uint8_t *payload,
                        const uint8_t *bulk) {
   if (header->call <= peer->last_call) {
-    pjrtd_peer_fail(peer, header->call, header->method,
-                    PJRTD_INVALID("call id %" PRIu64 " is not above %" PRIu64 ", the last one", header->call,
-                                  peer->last_call));
+    pjrtd_peer_fail(
+        peer, header->call, header->method,
+        PJRTD_INVALID("call id %" PRIu64 " is not above %" PRIu64 ", the last one", header->call, peer->last_call));
     return;
   }
   if (header->call == UINT64_MAX) {
-    pjrtd_peer_fail(peer, header->call, header->method, PJRTD_INVALID("the call id is 2^64 - 1, after which none is left"));
+    pjrtd_peer_fail(peer, header->call, header->method,
+                    PJRTD_INVALID("the call id is 2^64 - 1, after which none is left"));
     return;
   }
   if (!peer->greeted && header->method != PJRTD_METHOD_HELLO) {
@@ -109,8 +116,7 @@ static void on_request(pjrtd_peer *peer, const pjrtd_frame_header *header, const
   const pjrtd_method *method = pjrtd_method_find(header->method);
   pjrtd_status *status = check_request(peer, header, method);
   if (!status) {
-    const void *message =
-        protobuf_c_message_unpack(method->request, &allocator, header->payload_bytes, payload);
+    const void *message = protobuf_c_message_unpack(method->request, &allocator, header->payload_bytes, payload);
     if (!message) {
       status = PJRTD_INVALID("the %u payload bytes of %s are not a valid %s", header->payload_bytes, method->name,
                              method->request->short_name);

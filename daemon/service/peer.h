@@ -1,5 +1,5 @@
-/* One client connection as the methods see it, whatever carries it: the calls under way, the session, and how answers go
- * out. Loop thread only.
+/* One client connection as the methods see it, whatever carries it: the calls under way, the session, and how answers
+ * go out. Loop thread only.
  *
  * A transport embeds a pjrtd_peer, fills in `transport`, hands each frame in with the pjrtd_peer_on_... functions, and
  * says when the connection is gone. The service answers through `transport`. */
@@ -51,14 +51,14 @@ struct pjrtd_peer {
   bool greeted, failing, gone;
   uint32_t version;
   uint64_t download_credit_bytes;
-  uint64_t last_call;              /* the highest call id seen */
-  pjrtd_call *oldest, *newest;     /* under way, in order of arrival */
-  pjrtd_id_map calls;              /* the same, by id */
-  uint64_t call_bytes;             /* memory of the calls under way */
-  pjrtd_ready_list parked;         /* operations that wait until the client has read more */
-  uint64_t failed_call;            /* the first quiet failure since the last Sync */
-  pjrtd_status *failure;           /* owned */
-  char client_name[64];            /* for logs */
+  uint64_t last_call;          /* the highest call id seen */
+  pjrtd_call *oldest, *newest; /* under way, in order of arrival */
+  pjrtd_id_map calls;          /* the same, by id */
+  uint64_t call_bytes;         /* memory of the calls under way */
+  pjrtd_ready_list parked;     /* operations that wait until the client has read more */
+  uint64_t failed_call;        /* the first quiet failure since the last Sync */
+  pjrtd_status *failure;       /* owned */
+  char client_name[64];        /* for logs */
 };
 
 /* `arena` serves all peers: a request is decoded, handled and forgotten before the next. Once, at start. */
@@ -76,9 +76,9 @@ void pjrtd_peer_has_room(pjrtd_peer *peer);
 /* A REQUEST, CANCEL, CREDIT, END or bulk-less frame, whole. The bytes are borrowed for the call. */
 void pjrtd_peer_on_frame(pjrtd_peer *peer, const pjrtd_frame_header *header, const uint8_t *payload,
                          const uint8_t *bulk);
-/* Where the bulk bytes of an ITEM go; NULL: nobody wants them (the call has failed): read them away. An item that breaks
- * the rules fails the peer (`peer->failing`), and NULL comes back. The place is valid until the loop's next turn or the
- * call's end: pjrtd_peer_item_place again before each part. */
+/* Where the bulk bytes of an ITEM go; NULL: nobody wants them (the call has failed): read them away. An item that
+ * breaks the rules fails the peer (`peer->failing`), and NULL comes back. The place is valid until the loop's next turn
+ * or the call's end: pjrtd_peer_item_place again before each part. */
 uint8_t *pjrtd_peer_item_begin(pjrtd_peer *peer, const pjrtd_frame_header *header);
 /* The same place, `done_bytes` into the item; NULL when the call has ended since. */
 uint8_t *pjrtd_peer_item_place(pjrtd_peer *peer, uint64_t call, uint64_t done_bytes);

@@ -12,13 +12,13 @@
 #define MAX_OVERRIDES 1024
 
 typedef struct {
-  pjrtd_call call; /* first */
-  pjrtd_program *program; /* retained */
+  pjrtd_call call;               /* first */
+  pjrtd_program *program;        /* retained */
   pjrtd_compile_options options; /* its arrays are owned */
   pjrtd_value *overrides;        /* owned, with their texts */
   size_t num_overrides;
   /* As it came, with a 0 behind it (fresh staging pages are 0): MLIR's lexer reads on until it finds one. */
-  char *code; /* owned; NULL where it is staged */
+  char *code;             /* owned; NULL where it is staged */
   pjrtd_staging *staging; /* owned */
   uint64_t code_bytes;
   bool compressed;
@@ -84,8 +84,8 @@ static void compile_run(pjrtd_job *job) {
     code_bytes = compile->plain_bytes;
   }
   if (!compile->error)
-    compile->error = pjrtd_executable_compile(compile->call.runtime->client, code, code_bytes, &compile->options,
-                                              &compile->made);
+    compile->error =
+        pjrtd_executable_compile(compile->call.runtime->client, code, code_bytes, &compile->options, &compile->made);
   compile->compile_ns = pjrtd_clock_now_ns() - started_ns;
 }
 
@@ -124,9 +124,9 @@ static void compile_done(pjrtd_job *job) {
     return;
   }
   pjrtd_program_set(compile->program, compile->made);
-  pjrtd_status *status = call->peer ? pjrtd_answer_compile(call->peer, &call->header, compile->program->info,
-                                                           compile->compile_ns)
-                                    : PJRTD_OK;
+  pjrtd_status *status =
+      call->peer ? pjrtd_answer_compile(call->peer, &call->header, compile->program->info, compile->compile_ns)
+                 : PJRTD_OK;
   if (status) pjrtd_call_fail(call, status);
   compile_free(compile);
 }
@@ -141,7 +141,9 @@ static void compile_submit(compile_call *compile) {
     compile->submitted = true;
 }
 
-static void compile_received(pjrtd_call *call) { compile_submit((compile_call *)call); }
+static void compile_received(pjrtd_call *call) {
+  compile_submit((compile_call *)call);
+}
 
 /* Copies what the message's options say; they outlive the message. */
 static pjrtd_status *copy_options(compile_call *compile, const Pjrtd__V1__CompileOptions *from) {
@@ -160,8 +162,8 @@ static pjrtd_status *copy_options(compile_call *compile, const Pjrtd__V1__Compil
   to->exec_time_optimization_effort = from->exec_time_optimization_effort;
   to->memory_fitting_effort = from->memory_fitting_effort;
 
-  to->mesh_shape =
-      pjrtd_memdup(from->auto_spmd_partitioning_mesh_shape, from->n_auto_spmd_partitioning_mesh_shape * sizeof(int64_t));
+  to->mesh_shape = pjrtd_memdup(from->auto_spmd_partitioning_mesh_shape,
+                                from->n_auto_spmd_partitioning_mesh_shape * sizeof(int64_t));
   to->num_mesh_shape = from->n_auto_spmd_partitioning_mesh_shape;
   to->mesh_ids =
       pjrtd_memdup(from->auto_spmd_partitioning_mesh_ids, from->n_auto_spmd_partitioning_mesh_ids * sizeof(int64_t));
@@ -212,8 +214,8 @@ static pjrtd_status *check_sizes(const pjrtd_request *request, const Pjrtd__V1__
   if (!wanted->code_bytes) return PJRTD_INVALID("the program is empty: code_bytes is 0");
   if (wanted->code_bytes > most || plain > most)
     return pjrtd_status_with_hint(
-        pjrtd_status_make(PJRTD_CODE_RESOURCE_EXHAUSTED, "the program has %" PRIu64 " bytes, at most %" PRIu64
-                                                         " are allowed",
+        pjrtd_status_make(PJRTD_CODE_RESOURCE_EXHAUSTED,
+                          "the program has %" PRIu64 " bytes, at most %" PRIu64 " are allowed",
                           wanted->code_bytes > plain ? wanted->code_bytes : plain, most),
         "raise max_program_bytes");
   if (wanted->compression != PJRTD__V1__COMPRESSION__COMPRESSION_NONE &&

@@ -23,13 +23,13 @@ pjrtd_status *pjrtd_handle_hello(pjrtd_request *request) {
                          : hello->min_version > PJRTD_PROTOCOL_MAX
                              ? "upgrade pjrtd (this is " PJRTD_VERSION ")"
                              : "the client's min_version must not be above its max_version";
-    pjrtd_peer_fail(peer, request->header->call, request->header->method,
-                    pjrtd_status_with_hint(
-                        pjrtd_status_make(PJRTD_CODE_FAILED_PRECONDITION,
-                                          "no common protocol version: the client speaks %u to %u, pjrtd %d to %d",
-                                          hello->min_version, hello->max_version, PJRTD_PROTOCOL_MIN,
-                                          PJRTD_PROTOCOL_MAX),
-                        "%s", remedy));
+    pjrtd_peer_fail(
+        peer, request->header->call, request->header->method,
+        pjrtd_status_with_hint(
+            pjrtd_status_make(PJRTD_CODE_FAILED_PRECONDITION,
+                              "no common protocol version: the client speaks %u to %u, pjrtd %d to %d",
+                              hello->min_version, hello->max_version, PJRTD_PROTOCOL_MIN, PJRTD_PROTOCOL_MAX),
+            "%s", remedy));
     return PJRTD_OK;
   }
   PJRTD_TRY(pjrtd_session_create(peer->runtime, &peer->identity, &peer->session));
@@ -60,8 +60,7 @@ pjrtd_status *pjrtd_handle_hello(pjrtd_request *request) {
 
 static void format_version(const int64_t version[3], char text[64]) {
   text[0] = 0;
-  if (version[0] >= 0)
-    snprintf(text, 64, "%" PRId64 ".%" PRId64 ".%" PRId64, version[0], version[1], version[2]);
+  if (version[0] >= 0) snprintf(text, 64, "%" PRId64 ".%" PRId64 ".%" PRId64, version[0], version[1], version[2]);
 }
 
 pjrtd_status *pjrtd_handle_info(pjrtd_request *request) {
@@ -137,8 +136,7 @@ static pjrtd_status *fill_device(pjrtd_runtime *runtime, const pjrtd_device *dev
   part->message.attributes = part->attributes;
   part->message.n_attributes = device->num_attributes;
   if (!device->addressable) return PJRTD_OK;
-  pjrtd_status *status =
-      pjrtd_device_memory_stats(runtime->client, device, &part->stat_values, &part->num_stats);
+  pjrtd_status *status = pjrtd_device_memory_stats(runtime->client, device, &part->stat_values, &part->num_stats);
   if (status) { /* most plugins have none, and the rest of the answer is worth having */
     pjrtd_status_destroy(status);
     return PJRTD_OK;

@@ -5,8 +5,8 @@
 #include <sys/mman.h>
 
 #define QUICK_UNMAP_BYTES (1u << 20)
-/* How far pages are touched ahead of what is written, and in which steps. A client that announces much and sends nothing
- * costs no more than this. */
+/* How far pages are touched ahead of what is written, and in which steps. A client that announces much and sends
+ * nothing costs no more than this. */
 #define AHEAD_BYTES (8u << 20)
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23

@@ -9,9 +9,9 @@ struct pjrtd_staging {
   void *data;
   uint64_t size_bytes;
   pjrtd_runtime *runtime;
-  bool counted; /* in staging_bytes */
+  bool counted;            /* in staging_bytes */
   pjrtd_staging **watcher; /* set to NULL when it is destroyed; may be NULL */
-  pjrtd_job job; /* unmapping, or touching pages ahead */
+  pjrtd_job job;           /* unmapping, or touching pages ahead */
   pjrtd_message released;
   uint64_t touched_bytes; /* pages that are there already, from the start */
   bool touching, doomed;
@@ -24,8 +24,8 @@ PJRTD_MUST_USE pjrtd_status *pjrtd_staging_create(pjrtd_runtime *runtime, uint64
 void pjrtd_staging_destroy(pjrtd_staging *staging);
 /* A device buffer has adopted the pages: they are counted as its bytes from here on. */
 void pjrtd_staging_uncount(pjrtd_staging *staging);
-/* Bytes up to here have been written, in order: another thread touches the pages that come next, since the page faults of
- * fresh memory cost more than the copy into it. */
+/* Bytes up to here have been written, in order: another thread touches the pages that come next, since the page faults
+ * of fresh memory cost more than the copy into it. */
 void pjrtd_staging_advance(pjrtd_staging *staging, uint64_t written_bytes);
 /* Destroys it on the loop, later. Any thread. */
 void pjrtd_staging_release(pjrtd_staging *staging);

@@ -25,4 +25,6 @@ void pjrtd_device_buffer_discard(pjrtd_runtime *runtime, pjrtd_device_buffer *de
 bool pjrtd_buffer_update_consumed(pjrtd_buffer *buffer);
 /* Why it cannot be used by whoever holds it; NULL: it can. The status is the caller's. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_buffer_check_usable(const pjrtd_buffer *buffer);
-static inline pjrtd_buffer *pjrtd_buffer_of(pjrtd_resource *resource) { return (pjrtd_buffer *)resource; }
+static inline pjrtd_buffer *pjrtd_buffer_of(pjrtd_resource *resource) {
+  return (pjrtd_buffer *)resource;
+}

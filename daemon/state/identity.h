@@ -15,7 +15,7 @@ typedef enum {
 } pjrtd_right;
 
 typedef struct {
-  bool local;  /* the kernel vouches for uid, gid and pid */
+  bool local; /* the kernel vouches for uid, gid and pid */
   uid_t uid;
   gid_t gid;
   pid_t pid;

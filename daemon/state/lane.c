@@ -11,8 +11,8 @@ typedef struct worker worker;
 struct worker {
   pjrtd_lane *lane;
   pthread_t thread;
-  pjrtd_job *job;   /* running; under the lane's mutex */
-  bool abandoned;   /* under the lane's mutex: another thread has the queue */
+  pjrtd_job *job; /* running; under the lane's mutex */
+  bool abandoned; /* under the lane's mutex: another thread has the queue */
 };
 
 struct pjrtd_lane {
@@ -222,4 +222,6 @@ pjrtd_lane_stats pjrtd_lane_get_stats(pjrtd_lane *lane) {
   return stats;
 }
 
-const char *pjrtd_lane_name(const pjrtd_lane *lane) { return lane->name; }
+const char *pjrtd_lane_name(const pjrtd_lane *lane) {
+  return lane->name;
+}

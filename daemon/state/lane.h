@@ -15,7 +15,8 @@ typedef struct pjrtd_job pjrtd_job;
 struct pjrtd_job {
   void (*run)(pjrtd_job *job);
   void (*done)(pjrtd_job *job);
-  pjrtd_status *refusal; /* set before `done` where `run` never was: the lane has too many stuck threads. `done` takes it */
+  pjrtd_status
+      *refusal; /* set before `done` where `run` never was: the lane has too many stuck threads. `done` takes it */
   /* The lane's own. */
   pjrtd_message message;
   pjrtd_job *next, *previous;
@@ -28,8 +29,8 @@ typedef struct {
   uint64_t jobs;   /* ended */
   uint64_t queued; /* not begun */
   uint64_t busy_ns;
-  uint32_t stuck;   /* abandoned threads that have not come back */
-  bool running;     /* a job is on the lane's own thread */
+  uint32_t stuck; /* abandoned threads that have not come back */
+  bool running;   /* a job is on the lane's own thread */
 } pjrtd_lane_stats;
 
 /* `name` is copied; `mailbox` is borrowed and outlives the lane. The thread starts with the first job. */
@@ -45,9 +46,9 @@ PJRTD_MUST_USE pjrtd_status *pjrtd_lane_submit(pjrtd_lane *lane, pjrtd_job *job)
 /* Takes a job out that has not begun. False: it has, and `done` will come. */
 bool pjrtd_lane_withdraw(pjrtd_lane *lane, pjrtd_job *job);
 
-/* Moves the running job off where it has run for `stall_ms`, unless `max_stuck` threads are lost already. Losing the last
- * one that may be lost refuses what is queued, with RESOURCE_EXHAUSTED, if `refuse`. To be called now and then while
- * anything runs. True where a thread was abandoned. */
+/* Moves the running job off where it has run for `stall_ms`, unless `max_stuck` threads are lost already. Losing the
+ * last one that may be lost refuses what is queued, with RESOURCE_EXHAUSTED, if `refuse`. To be called now and then
+ * while anything runs. True where a thread was abandoned. */
 bool pjrtd_lane_check_stall(pjrtd_lane *lane, uint64_t now_ns, uint64_t stall_ms, uint64_t max_stuck, bool refuse);
 /* What to say to work for a lane with so many stuck threads. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_lane_exhausted(const pjrtd_lane *lane, uint64_t stuck);

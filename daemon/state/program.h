@@ -22,4 +22,6 @@ PJRTD_MUST_USE pjrtd_status *pjrtd_program_create(pjrtd_runtime *runtime, pjrtd_
 void pjrtd_program_set(pjrtd_program *program, pjrtd_executable *executable);
 /* Whether the loop may run it: one device, time independent of data, measured quick, and run in the call. */
 bool pjrtd_program_is_quick(const pjrtd_program *program);
-static inline pjrtd_program *pjrtd_program_of(pjrtd_resource *resource) { return (pjrtd_program *)resource; }
+static inline pjrtd_program *pjrtd_program_of(pjrtd_resource *resource) {
+  return (pjrtd_program *)resource;
+}

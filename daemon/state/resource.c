@@ -17,7 +17,9 @@ void pjrtd_resource_release(pjrtd_resource *resource) {
   resource->destroy(resource);
 }
 
-void pjrtd_resource_set_ready(pjrtd_resource *resource) { resource->state = PJRTD_RESOURCE_READY; }
+void pjrtd_resource_set_ready(pjrtd_resource *resource) {
+  resource->state = PJRTD_RESOURCE_READY;
+}
 
 void pjrtd_resource_set_failed(pjrtd_resource *resource, pjrtd_status *error) {
   pjrtd_status_destroy(resource->error);

@@ -14,7 +14,7 @@ typedef struct pjrtd_operation pjrtd_operation;
 typedef struct pjrtd_hold pjrtd_hold;
 
 typedef enum {
-  PJRTD_RESOURCE_PENDING,  /* its producer holds it */
+  PJRTD_RESOURCE_PENDING, /* its producer holds it */
   PJRTD_RESOURCE_READY,
   PJRTD_RESOURCE_FAILED,   /* poisoned: `error` says why */
   PJRTD_RESOURCE_CONSUMED, /* donated */
@@ -35,9 +35,9 @@ struct pjrtd_resource {
   uint32_t readers;
   bool written;
   pjrtd_resource_state state;
-  pjrtd_status *error; /* owned, with FAILED */
-  pjrtd_hold *first, *last; /* waiting */
-  pjrtd_hold *recent;       /* the hold that the operation being built has on it */
+  pjrtd_status *error;                       /* owned, with FAILED */
+  pjrtd_hold *first, *last;                  /* waiting */
+  pjrtd_hold *recent;                        /* the hold that the operation being built has on it */
   void (*destroy)(pjrtd_resource *resource); /* at the last release */
 };
 
@@ -65,9 +65,9 @@ typedef struct {
 bool pjrtd_ready_list_run_one(pjrtd_ready_list *list);
 
 struct pjrtd_operation {
-  pjrtd_ready_list *list; /* where it waits once it is ready */
+  pjrtd_ready_list *list;           /* where it waits once it is ready */
   pjrtd_operation *next, *previous; /* in the list */
-  pjrtd_hold *holds; /* the owner's memory, room for `capacity` */
+  pjrtd_hold *holds;                /* the owner's memory, room for `capacity` */
   uint32_t num_holds, capacity, waiting;
   bool started, queued;
   void (*ready)(pjrtd_operation *operation); /* once, unless it was ended before */
@@ -83,9 +83,11 @@ void pjrtd_operation_start(pjrtd_operation *operation);
 void pjrtd_operation_requeue(pjrtd_operation *operation, pjrtd_ready_list *list);
 /* Appends all that waits in `from` to `to`. */
 void pjrtd_ready_list_move(pjrtd_ready_list *from, pjrtd_ready_list *to);
-/* Instead of start, where all holds are on resources that nobody else knows yet: grants them, and `ready` never comes. */
+/* Instead of start, where all holds are on resources that nobody else knows yet: grants them, and `ready` never comes.
+ */
 void pjrtd_operation_grant_new(pjrtd_operation *operation);
-/* Gives back early what it holds for writing and has failed: outputs whose users need not wait for the operation's end. */
+/* Gives back early what it holds for writing and has failed: outputs whose users need not wait for the operation's end.
+ */
 void pjrtd_operation_give_back_failed(pjrtd_operation *operation);
 /* Gives all holds back, granted or not; `ready` will not come any more. Twice is fine. */
 void pjrtd_operation_end(pjrtd_operation *operation);

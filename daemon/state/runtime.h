@@ -21,11 +21,11 @@ typedef struct pjrtd_runtime {
   pjrtd_client *client;           /* owned */
   pjrtd_mailbox *mailbox;         /* owned */
   pjrtd_lane **device_lanes;      /* owned; straight-line programs, by device index: they end */
-  pjrtd_lane **open_lanes;        /* owned; programs that could loop or wait, so that the others need not wait for them */
-  pjrtd_lane **transfer_lanes;    /* owned; bulk copies, by device index, so that they do not wait for programs */
-  size_t num_devices;             /* addressable */
-  pjrtd_lane *compile_lane;       /* owned; a large stack */
-  pjrtd_lane *reaper;             /* owned; frees what takes long to free */
+  pjrtd_lane **open_lanes;     /* owned; programs that could loop or wait, so that the others need not wait for them */
+  pjrtd_lane **transfer_lanes; /* owned; bulk copies, by device index, so that they do not wait for programs */
+  size_t num_devices;          /* addressable */
+  pjrtd_lane *compile_lane;    /* owned; a large stack */
+  pjrtd_lane *reaper;          /* owned; frees what takes long to free */
   pjrtd_ready_list ready;
   pjrtd_deadlines deadlines;
   pjrtd_session *sessions; /* a list */
@@ -51,8 +51,8 @@ typedef struct pjrtd_runtime {
 
 /* Takes `plugin`; creates the client from the settings' options and runs a probe program on it: only then is the daemon
  * ready. Before the loop runs: it blocks. */
-PJRTD_MUST_USE pjrtd_status *pjrtd_runtime_create(uv_loop_t *loop, const pjrtd_settings *settings,
-                                                  pjrtd_plugin *plugin, pjrtd_runtime **out_runtime);
+PJRTD_MUST_USE pjrtd_status *pjrtd_runtime_create(uv_loop_t *loop, const pjrtd_settings *settings, pjrtd_plugin *plugin,
+                                                  pjrtd_runtime **out_runtime);
 /* Ends the lanes (waits for what they run, unless stuck), closes handles. Then run the loop until nothing is left, and
  * call destroy. */
 void pjrtd_runtime_close(pjrtd_runtime *runtime);
@@ -71,8 +71,8 @@ void pjrtd_runtime_begin_turn(pjrtd_runtime *runtime);
 static inline void pjrtd_runtime_enter(pjrtd_runtime *runtime) {
   if (!runtime->turn_began_ns) pjrtd_runtime_begin_turn(runtime);
 }
-/* Runs the job, and its `done`, on the loop, but later and a few a turn: freeing a session of a million buffers must not
- * stall everybody, and an answer need not wait for what it made superfluous. */
+/* Runs the job, and its `done`, on the loop, but later and a few a turn: freeing a session of a million buffers must
+ * not stall everybody, and an answer need not wait for what it made superfluous. */
 void pjrtd_runtime_free_later(pjrtd_runtime *runtime, pjrtd_job *job);
 
 /* Ends the turn: counts it, and a stall where it took over 5 ms. */

@@ -111,18 +111,18 @@ static ssize_t receive(local_connection *connection, void *place, size_t bytes) 
   }
   if (too_many)
     fail_connection(connection, PJRTD_INVALID("more than %d file descriptors came before a frame that announces them",
-                                   PJRTD_FRAME_MAX_DESCRIPTORS));
+                                              PJRTD_FRAME_MAX_DESCRIPTORS));
   return got;
 }
 
-/* A whole frame that is not an item. The kernel joins bytes of frames, so descriptors may be here before their frame: each
- * frame takes as many as it announces. */
+/* A whole frame that is not an item. The kernel joins bytes of frames, so descriptors may be here before their frame:
+ * each frame takes as many as it announces. */
 static void handle_frame(local_connection *connection, const uint8_t *payload) {
   const pjrtd_frame_header *header = &connection->header;
   uint32_t announced = header->num_descriptors;
   if (announced > connection->num_descriptors) {
-    fail(connection, PJRTD_INVALID("the frame announces %u file descriptors, %u came", announced,
-                                   connection->num_descriptors));
+    fail(connection,
+         PJRTD_INVALID("the frame announces %u file descriptors, %u came", announced, connection->num_descriptors));
     return;
   }
   if (header->kind == PJRTD_FRAME_REQUEST) local_server_was_active(connection->server, connection);
@@ -229,8 +229,8 @@ static bool is_full(local_connection *connection) {
   return !connection->closed && connection->output_bytes - connection->output_sent > most;
 }
 
-/* Handles frames that lie one after the other. How many of the bytes are done with: all, with an incomplete frame at the
- * end kept elsewhere, unless the client's answers or the turn's time leave no room for more. */
+/* Handles frames that lie one after the other. How many of the bytes are done with: all, with an incomplete frame at
+ * the end kept elsewhere, unless the client's answers or the turn's time leave no room for more. */
 static size_t parse(local_connection *connection, const uint8_t *bytes, size_t count) {
   size_t at = 0;
   while (at < count && !over(connection)) {
@@ -296,7 +296,8 @@ static ssize_t read_frames(local_connection *connection) {
     else
       local_server_resume_later(connection->server, connection);
   } else if (connection->num_descriptors && !connection->in_frame && !connection->partial_header_bytes) {
-    fail_connection(connection, PJRTD_INVALID("%u file descriptors came that no frame announced", connection->num_descriptors));
+    fail_connection(connection,
+                    PJRTD_INVALID("%u file descriptors came that no frame announced", connection->num_descriptors));
   }
   return got;
 }

@@ -20,8 +20,8 @@ typedef struct local_server local_server;
 struct local_connection {
   pjrtd_peer peer; /* first */
   local_server *server;
-  local_connection *next, **link;             /* all of the server's */
-  local_connection *next_dirty;               /* to be flushed at the end of the turn */
+  local_connection *next, **link; /* all of the server's */
+  local_connection *next_dirty;   /* to be flushed at the end of the turn */
   local_connection *next_resuming;
   int descriptor;
   uv_poll_t poll;

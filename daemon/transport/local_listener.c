@@ -39,10 +39,9 @@ static pjrtd_status *make_address(const char *path, struct sockaddr_un *out_addr
   size_t length = strlen(path);
   if (!length) return PJRTD_INVALID("the socket's path is empty");
   if (length >= sizeof out_address->sun_path)
-    return pjrtd_status_with_hint(
-        PJRTD_INVALID("the socket's path '%s' has %zu bytes, the kernel takes %zu", path, length,
-                      sizeof out_address->sun_path - 1),
-        "choose a shorter path");
+    return pjrtd_status_with_hint(PJRTD_INVALID("the socket's path '%s' has %zu bytes, the kernel takes %zu", path,
+                                                length, sizeof out_address->sun_path - 1),
+                                  "choose a shorter path");
   memcpy(out_address->sun_path, path, length + 1);
   return PJRTD_OK;
 }
@@ -61,7 +60,8 @@ static pjrtd_status *lock_folder(const char *path, int *out_lock) {
     if (tries == LOCK_TRIES) {
       close(lock);
       return pjrtd_status_with_hint(
-          pjrtd_status_make(PJRTD_CODE_UNAVAILABLE, "another process holds a lock on the folder %s of the socket", folder),
+          pjrtd_status_make(PJRTD_CODE_UNAVAILABLE, "another process holds a lock on the folder %s of the socket",
+                            folder),
           "let the socket have a folder of its own");
     }
     usleep(LOCK_WAIT_US);
@@ -92,8 +92,7 @@ static pjrtd_status *remove_stale(const char *path, const struct sockaddr_un *ad
     return PJRTD_OK;
   }
   if (error == EACCES || error == EPERM)
-    return pjrtd_status_make(PJRTD_CODE_PERMISSION_DENIED,
-                             "%s is a socket of somebody else; it is left alone", path);
+    return pjrtd_status_make(PJRTD_CODE_PERMISSION_DENIED, "%s is a socket of somebody else; it is left alone", path);
   return pjrtd_status_with_hint(
       pjrtd_status_make(PJRTD_CODE_ALREADY_EXISTS, "another process (pid %d) serves %s already", (int)owner.pid, path),
       "stop it, or listen elsewhere");

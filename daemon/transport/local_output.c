@@ -10,7 +10,9 @@
 /* Output that a connection keeps between turns. */
 #define KEEP_OUTPUT_BYTES 4096
 
-static local_connection *connection_of(pjrtd_peer *peer) { return (local_connection *)peer; }
+static local_connection *connection_of(pjrtd_peer *peer) {
+  return (local_connection *)peer;
+}
 
 static bool reserve(local_connection *connection, size_t bytes) {
   if (connection->output_sent == connection->output_bytes) connection->output_sent = connection->output_bytes = 0;
@@ -33,8 +35,7 @@ static bool reserve(local_connection *connection, size_t bytes) {
   return true;
 }
 
-static bool begin_frame(pjrtd_peer *peer, const pjrtd_frame_header *header, uint8_t **out_payload,
-                        uint8_t **out_bulk) {
+static bool begin_frame(pjrtd_peer *peer, const pjrtd_frame_header *header, uint8_t **out_payload, uint8_t **out_bulk) {
   local_connection *connection = connection_of(peer);
   if (connection->closed || connection->hanging_up) return false;
   size_t bytes = PJRTD_FRAME_HEADER_BYTES + (size_t)header->payload_bytes + header->bulk_bytes;
@@ -106,7 +107,9 @@ static void stop_stream(pjrtd_stream *stream) {
   connection->orphaned_bytes = left;
 }
 
-static void kick(pjrtd_peer *peer) { local_server_mark_dirty(connection_of(peer)->server, connection_of(peer)); }
+static void kick(pjrtd_peer *peer) {
+  local_server_mark_dirty(connection_of(peer)->server, connection_of(peer));
+}
 
 static bool is_full(const pjrtd_peer *peer) {
   const local_connection *connection = (const local_connection *)peer;
@@ -158,7 +161,7 @@ static ssize_t send_some(local_connection *connection) {
   int count = 0;
   size_t output = connection->output_bytes - connection->output_sent;
   bool item = connection->item_header_left || connection->item_data_left;
-  const uint8_t *item_data = connection->sending          ? connection->sending->data
+  const uint8_t *item_data = connection->sending         ? connection->sending->data
                              : connection->orphaned_item ? connection->orphaned_item + connection->orphaned_done
                                                          : NULL;
   /* An item that has begun must end before any other frame; one that has not, waits for them. */
@@ -166,9 +169,8 @@ static ssize_t send_some(local_connection *connection) {
     parts[count++] = (struct iovec){connection->output + connection->output_sent, output};
   } else if (item) {
     if (connection->item_header_left)
-      parts[count++] =
-          (struct iovec){connection->item_header + PJRTD_FRAME_HEADER_BYTES - connection->item_header_left,
-                         connection->item_header_left};
+      parts[count++] = (struct iovec){connection->item_header + PJRTD_FRAME_HEADER_BYTES - connection->item_header_left,
+                                      connection->item_header_left};
     if (connection->item_data_left) parts[count++] = (struct iovec){(void *)item_data, connection->item_data_left};
   }
   const struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)count};

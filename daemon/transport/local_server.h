@@ -19,7 +19,7 @@ struct local_server {
   local_connection *dirty;
   uint8_t *input; /* shared by all connections */
   uv_prepare_t prepare;
-  uv_idle_t spin; /* active while polling: the loop does not sleep */
+  uv_idle_t spin;   /* active while polling: the loop does not sleep */
   uv_idle_t resume; /* active while connections have frames that wait for a later turn */
   local_connection *resuming;
   uv_timer_t watch; /* looks for clients that are stuck */
