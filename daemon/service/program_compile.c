@@ -233,6 +233,12 @@ static pjrtd_status *check_sizes(const pjrtd_request *request, const Pjrtd__V1__
 static pjrtd_status *begin(pjrtd_request *request, const Pjrtd__V1__CompileRequest *wanted, compile_call *compile) {
   PJRTD_TRY(copy_options(compile, wanted->options));
   PJRTD_TRY(pjrtd_compile_options_check(compile->call.runtime->client, &compile->options));
+  const char *file_access = pjrtd_compile_options_find_file_access(&compile->options);
+  if (file_access) {
+    pjrtd_status *status = pjrtd_identity_check(&request->peer->identity, PJRTD_RIGHT_TRUSTED);
+    if (status)
+      return pjrtd_status_context(status, "override %s lets the compiler use files of the daemon's host", file_access);
+  }
   compile->code_bytes = wanted->code_bytes;
   compile->compressed = wanted->compression;
   compile->plain_bytes = wanted->uncompressed_bytes;
