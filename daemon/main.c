@@ -17,6 +17,8 @@
 #include "transport/local_server.h"
 
 #define DRAIN_TICK_MS 10
+/* What a job whose call was answered may still take: nobody waits for it. */
+#define UNHEARD_JOB_NS UINT64_C(500000000)
 
 typedef struct {
   uv_loop_t loop;
@@ -26,6 +28,7 @@ typedef struct {
   uv_signal_t signals[3];
   uv_timer_t drain;
   uint64_t drain_until_ns;
+  uint64_t unheard_since_ns; /* all calls are answered, but jobs run; 0: not so */
   bool stopping;
 } app;
 
@@ -51,10 +54,16 @@ static void stop(app *self, bool in_time) {
 static void on_drain_tick(uv_timer_t *timer) {
   app *self = timer->data;
   pjrtd_runtime_enter(self->runtime);
-  bool idle = !self->runtime->stats.calls_in_flight && !self->runtime->jobs_running;
-  for (const local_connection *at = self->server->connections; at && idle; at = at->next)
-    idle = !local_connection_is_writing(at);
-  if (idle || pjrtd_clock_now_ns() >= self->drain_until_ns) stop(self, idle);
+  uint64_t now_ns = pjrtd_clock_now_ns();
+  bool answered = !self->runtime->stats.calls_in_flight;
+  for (const local_connection *at = self->server->connections; at && answered; at = at->next)
+    answered = !local_connection_is_writing(at);
+  if (!answered)
+    self->unheard_since_ns = 0;
+  else if (!self->unheard_since_ns)
+    self->unheard_since_ns = now_ns;
+  bool done = answered && (!self->runtime->jobs_running || now_ns - self->unheard_since_ns > UNHEARD_JOB_NS);
+  if (done || now_ns >= self->drain_until_ns) stop(self, done);
 }
 
 static void begin_drain(app *self, int signal) {
@@ -178,7 +187,16 @@ static void raise_descriptor_limit(uint64_t connections) {
   if (highest >= 0) close(highest);
 }
 
+/* With a standard stream closed, the next descriptor opened would be taken for it: a client would get the log. */
+static void open_standard_streams(void) {
+  int descriptor;
+  do descriptor = open("/dev/null", O_RDWR);
+  while (descriptor >= 0 && descriptor <= STDERR_FILENO);
+  if (descriptor > STDERR_FILENO) close(descriptor);
+}
+
 int main(int argc, char **argv) {
+  open_standard_streams();
   app self;
   memset(&self, 0, sizeof self);
   pjrtd_settings_action action;

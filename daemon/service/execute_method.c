@@ -198,6 +198,7 @@ static pjrtd_status *run_now(pjrtd_request *request, pjrtd_execute_work *work) {
 
 static void execute_free(execute_call *execute) {
   pjrtd_execute_discard(&execute->work);
+  pjrtd_free(execute->work.device_outputs);
   release_outputs(&execute->work);
   pjrtd_staging_destroy(execute->copies);
   pjrtd_status_destroy(execute->error);

@@ -38,6 +38,9 @@ static pjrtd_status *make_address(const char *path, struct sockaddr_un *out_addr
   out_address->sun_family = AF_UNIX;
   size_t length = strlen(path);
   if (!length) return PJRTD_INVALID("the socket's path is empty");
+  for (size_t i = 0; i < length; i++)
+    if ((unsigned char)path[i] < ' ' || path[i] == 0x7f)
+      return PJRTD_INVALID("the socket's path has a control character at byte %zu", i);
   if (length >= sizeof out_address->sun_path)
     return pjrtd_status_with_hint(PJRTD_INVALID("the socket's path '%s' has %zu bytes, the kernel takes %zu", path,
                                                 length, sizeof out_address->sun_path - 1),
