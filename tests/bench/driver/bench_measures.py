@@ -91,15 +91,14 @@ def c_calls(context: Context) -> list[Row]:
     request, reply = frame_sizes(context, sleeping)
     with contextlib.ExitStack() as stack:
         echo = stack.enter_context(context.c_side("echo", "bench_echo", str(request), str(reply)))
-        spin = stack.enter_context(context.c_client(polling, spin=True))
-        sleep = stack.enter_context(context.c_client(sleeping, spin=False))
         half = stack.enter_context(context.c_client(polling, spin=False, name="bench_client half"))
         contestants: dict[str, Contestant] = {}
         for name, cpus in placements().items():
-            for kind, echo_mode, side, daemon in (
-                ("polling", "spin", spin, polling),
-                ("sleeping", "sleep", sleep, sleeping),
-            ):
+            for kind, echo_mode, daemon in (("polling", "spin", polling), ("sleeping", "sleep", sleeping)):
+                # A client for each: what it learnt about polling in one placement is wrong in the next.
+                side = stack.enter_context(
+                    context.c_client(daemon, spin=kind == "polling", name=f"bench_client {kind} {name}")
+                )
                 if (kind, name) != ("polling", "one-core"):  # each spins for all of its time slice
                     contestants[f"echo {kind} {name}"] = placed_slicer(
                         echo, echo.facts["server_pid"], echo_mode, ms, cpus
