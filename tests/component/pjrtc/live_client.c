@@ -235,9 +235,9 @@ static void data(void) {
   for (int r = 0; r < SIDE; r++)
     for (int c = 0; c < SIDE; c++) CHECK(((float *)back.data)[r * SIDE + c] == matrix[c * SIDE + r]);
   pjrtc_free(back.data);
-  free(matrix);
   up.placement = PJRTC_PLACE_DEVICE, up.place = 77;
   CHECK(pjrtc_upload(client, &up, &buffer, &error) != PJRTC_OK);
+  free(matrix);
 }
 
 static void quiet_and_poison(void) {
