@@ -17,8 +17,7 @@ static int take(int argc, char **argv, int *at, const ctl_option *option, void *
                 const char *inner) {
   const char *value = inner;
   if (option->value_name && !value) {
-    if (*at + 1 == argc)
-      return ctl_complain(common, CTL_USAGE, NULL, "%s needs a %s", option->name, option->value_name);
+    if (*at + 1 == argc) return ctl_complain(common, CTL_USAGE, NULL, "%s needs %s", option->name, option->value_name);
     value = argv[++*at];
   }
   if (!option->value_name && value) return ctl_complain(common, CTL_USAGE, NULL, "%s takes no value", option->name);

@@ -397,7 +397,7 @@ def test_a_program_that_does_not_parse_shows_the_whole_message(daemon: Daemon) -
     (["run"], "run needs a FILE"),
     (["compile"], "compile needs a FILE"),
     (["compile", "a", "b"], 'unexpected argument "b"'),
-    (["run", "x", "--arg"], "--arg needs a ARGUMENT"),
+    (["run", "x", "--arg"], "--arg needs ARGUMENT"),
     (["run", "x", "--full=yes"], "--full takes no value"),
     (["run", "x", "--device", "one"], '--device: "one" is not a number'),
     (["run", "x", "--replicas", "0"], '--replicas: "0" is not a number from 1'),

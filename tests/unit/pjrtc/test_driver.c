@@ -2,10 +2,12 @@
 #include <criterion/criterion.h>
 #include <poll.h>
 #include <semaphore.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "fake_peer.h"
@@ -368,4 +370,33 @@ Test(driver, sends_corked_calls_in_one_write, .timeout = 20) {
   pjrtc_close(client);
   fake_peer_join(&peer);
   cr_assert_eq(first, 10 * (32 + 3), "ten requests with a packed id each");
+}
+
+/* ---- Signals ---- */
+
+static atomic_int signals;
+static void on_signal(int number) {
+  signals++;
+}
+
+Test(driver, is_not_disturbed_by_signals, .timeout = 60) {
+  struct sigaction action = {.sa_handler = on_signal}; /* without SA_RESTART */
+  struct itimerval every = {{0, 300}, {0, 300}}, never = {{0, 0}, {0, 0}};
+  sigaction(SIGALRM, &action, NULL);
+  fake_peer peer;
+  fake_peer_init(&peer, peer_serve, NULL);
+  pjrtc_connect_options options = PJRTC_CONNECT_OPTIONS_INIT;
+  options.busy_poll_us = 0;
+  setitimer(ITIMER_REAL, &every, NULL);
+  pjrtc_client *client = fake_peer_connect_with(&peer, &options);
+  worker small = {client, 1, 0};
+  mover large = {client, 0};
+  execute_many(&small);
+  move_megabytes(&large);
+  setitimer(ITIMER_REAL, &never, NULL);
+  cr_assert_eq(small.faults, 0);
+  cr_assert_eq(large.faults, 0);
+  cr_assert_gt(signals, 10);
+  pjrtc_close(client);
+  fake_peer_join(&peer);
 }
