@@ -56,7 +56,8 @@ static pjrtd_runtime bare;
 
 UNUSED static void open_bare(void) {
   cr_assert_eq(uv_loop_init(&loop), 0);
-  bare = (pjrtd_runtime){.loop = &loop, .settings = &settings, .memory_limit_bytes = settings.max_buffer_bytes};
+  bare = (pjrtd_runtime){
+      .loop = &loop, .settings = &settings, .schedstat = -2, .memory_limit_bytes = settings.max_buffer_bytes};
   uv_idle_init(&loop, &bare.more);
   bare.more.data = &bare;
   runtime = &bare;
@@ -67,7 +68,7 @@ UNUSED static void close_bare(void) {
   uv_run(&loop, UV_RUN_DEFAULT);
   cr_assert_null(bare.doomed);
   uv_close((uv_handle_t *)&bare.more, NULL);
-  if (bare.schedstat > 0) close(bare.schedstat);
+  if (bare.schedstat >= 0) close(bare.schedstat);
   cr_assert_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
   cr_assert_eq(uv_loop_close(&loop), 0);
 }
@@ -77,7 +78,8 @@ UNUSED static void close_bare(void) {
 UNUSED static const char *test_plugin_path(void) {
   const char *path = getenv("PJRTD_TEST_PLUGIN");
   if (!path || !*path)
-    cr_assert_fail("PJRTD_TEST_PLUGIN is not set: it names the PJRT plugin to test on (cmake -DPJRTD_TEST_PLUGIN=FILE)");
+    cr_assert_fail(
+        "PJRTD_TEST_PLUGIN is not set: it names the PJRT plugin to test on (cmake -DPJRTD_TEST_PLUGIN=FILE)");
   return path;
 }
 

@@ -66,6 +66,10 @@ Test(buffer, that_is_poisoned_gives_everybody_the_same_error) {
   cr_assert_eq(runtime->stats.buffers, 0);
 }
 
+static pjrtd_status *forget(pjrtd_session *from, pjrtd_id_kind kind, uint64_t id) {
+  return pjrtd_session_forget(from, kind, &id, 1);
+}
+
 static void run(pjrtd_executable *executable, pjrtd_buffer *argument, pjrtd_buffer *output) {
   pjrtd_device_buffer *made;
   bool pending;
@@ -126,10 +130,10 @@ Test(buffer, counts_for_its_session_while_it_has_a_name) {
   run(executable, donated, output);
   cr_assert(pjrtd_buffer_update_consumed(donated));
   cr_assert_eq(session->buffer_bytes, 24);
-  ASSERT_OK(pjrtd_session_forget(session, PJRTD_ID_BUFFER, 1));
+  ASSERT_OK(forget(session, PJRTD_ID_BUFFER, 1));
   cr_assert_eq(session->buffer_bytes, 16);
   cr_assert_eq(early->resource.references, 1, "it is used still");
-  ASSERT_OK(pjrtd_session_forget(session, PJRTD_ID_BUFFER, 3));
+  ASSERT_OK(forget(session, PJRTD_ID_BUFFER, 3));
   cr_assert_eq(session->buffer_bytes, 16);
 
   pjrtd_session_close(session, NULL, NULL);

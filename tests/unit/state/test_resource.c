@@ -317,6 +317,39 @@ Test(resource, can_be_ended_by_another_that_became_ready_with_it) {
   check_free();
 }
 
+/* ---- waiting once more ---- */
+
+static pjrtd_ready_list later;
+static bool postpone;
+static void on_ready_or_later(pjrtd_operation *operation) {
+  if (postpone)
+    pjrtd_operation_requeue(operation, &later);
+  else
+    on_ready(operation);
+}
+
+Test(resource, can_be_put_off_and_comes_in_order_when_it_is_moved_back) {
+  postpone = true;
+  for (int i = 0; i < 4; i++) {
+    begin(&works[i], i);
+    works[i].operation.ready = on_ready_or_later;
+    hold(&works[i], &a, PJRTD_HOLD_READ);
+    pjrtd_operation_start(&works[i].operation);
+  }
+  cr_assert_str_eq(now_ready(), "");
+  end(&works[1]); /* it is not found in the wrong list */
+  start_one(&works[4], 4, &a, PJRTD_HOLD_READ);
+  postpone = false;
+  pjrtd_ready_list_move(&later, &list);
+  cr_assert_null(later.first);
+  cr_assert_null(later.last);
+  cr_assert_str_eq(now_ready(), "4 0 2 3 ");
+  pjrtd_ready_list_move(&later, &list);
+  cr_assert_str_eq(now_ready(), "");
+  for (int i = 0; i < 5; i++) end(&works[i]);
+  check_free();
+}
+
 /* ---- outputs ---- */
 
 Test(resource, holds_what_nobody_else_knows_without_becoming_ready) {

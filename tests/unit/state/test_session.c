@@ -32,6 +32,10 @@ static pjrtd_program *name_program(uint64_t id) {
   return program;
 }
 
+static pjrtd_status *forget(pjrtd_session *from, pjrtd_id_kind kind, uint64_t id) {
+  return pjrtd_session_forget(from, kind, &id, 1);
+}
+
 static void close_session(void) {
   pjrtd_session_close(session, NULL, NULL);
 }
@@ -78,7 +82,7 @@ Test(session, takes_ids_that_increase_and_no_others) {
                  "is not above 5, the highest so far");
   name_buffer(6);
   name_buffer(1000000);
-  ASSERT_OK(pjrtd_session_forget(session, PJRTD_ID_BUFFER, 1000000));
+  ASSERT_OK(forget(session, PJRTD_ID_BUFFER, 1000000));
   ASSERT_FAILS(pjrtd_session_check_new(session, &space, PJRTD_ID_BUFFER, 1000000), PJRTD_CODE_INVALID_ARGUMENT,
                "is not above");
   close_session();
@@ -128,15 +132,15 @@ Test(session, has_no_more_than_its_quota) {
   cr_assert(strstr(pjrtd_status_hint(status), "max_session_buffers"), "%s", pjrtd_status_hint(status));
   ASSERT_FAILS(pjrtd_session_check_new(session, &space, PJRTD_ID_PROGRAM, 3), PJRTD_CODE_RESOURCE_EXHAUSTED,
                "2 programs");
-  ASSERT_OK(pjrtd_session_forget(session, PJRTD_ID_BUFFER, 2));
+  ASSERT_OK(forget(session, PJRTD_ID_BUFFER, 2));
   ASSERT_OK(pjrtd_session_check_new(session, &space, PJRTD_ID_BUFFER, 4));
   close_session();
 }
 
 Test(session, says_the_same_of_an_id_that_was_deleted_and_one_that_never_was) {
   name_buffer(1);
-  ASSERT_OK(pjrtd_session_forget(session, PJRTD_ID_BUFFER, 1));
-  PJRTD_AUTO(pjrtd_status) deleted = pjrtd_session_forget(session, PJRTD_ID_BUFFER, 1);
+  ASSERT_OK(forget(session, PJRTD_ID_BUFFER, 1));
+  PJRTD_AUTO(pjrtd_status) deleted = forget(session, PJRTD_ID_BUFFER, 1);
   PJRTD_AUTO(pjrtd_status) never = pjrtd_session_not_found(PJRTD_ID_BUFFER, 1);
   cr_assert_eq(pjrtd_status_code(deleted), PJRTD_CODE_NOT_FOUND);
   cr_assert_eq(pjrtd_status_code(never), PJRTD_CODE_NOT_FOUND);
@@ -146,13 +150,37 @@ Test(session, says_the_same_of_an_id_that_was_deleted_and_one_that_never_was) {
   close_session();
 }
 
+Test(session, forgets_all_that_exist_and_names_the_first_that_does_not) {
+  name_buffer(1);
+  name_buffer(2);
+  name_buffer(3);
+  const uint64_t ids[] = {1, 50, 3, 60};
+  ASSERT_FAILS(pjrtd_session_forget(session, PJRTD_ID_BUFFER, ids, 4), PJRTD_CODE_NOT_FOUND, "no buffer 50");
+  cr_assert_null(pjrtd_session_find_buffer(session, 1));
+  cr_assert_not_null(pjrtd_session_find_buffer(session, 2));
+  cr_assert_null(pjrtd_session_find_buffer(session, 3));
+  ASSERT_OK(pjrtd_session_forget(session, PJRTD_ID_BUFFER, NULL, 0));
+  close_session();
+}
+
+Test(session, forgets_no_more_at_once_than_a_turn_has_time_for) {
+  enum { MANY = 1000000 };
+  name_buffer(1);
+  uint64_t *ids = malloc(MANY * sizeof *ids);
+  for (int i = 0; i < MANY; i++) ids[i] = 1;
+  ASSERT_FAILS(pjrtd_session_forget(session, PJRTD_ID_BUFFER, ids, MANY), PJRTD_CODE_INVALID_ARGUMENT, "at most");
+  cr_assert_not_null(pjrtd_session_find_buffer(session, 1), "a request that is refused does nothing");
+  free(ids);
+  close_session();
+}
+
 Test(session, does_not_see_what_another_has) {
   pjrtd_buffer *mine = name_buffer(1);
   pjrtd_session *other;
   ASSERT_OK(pjrtd_session_create(runtime, &somebody, &other));
   cr_assert_eq(pjrtd_session_find_buffer(session, 1), mine);
   cr_assert_null(pjrtd_session_find_buffer(other, 1));
-  ASSERT_FAILS(pjrtd_session_forget(other, PJRTD_ID_BUFFER, 1), PJRTD_CODE_NOT_FOUND, "no buffer 1");
+  ASSERT_FAILS(forget(other, PJRTD_ID_BUFFER, 1), PJRTD_CODE_NOT_FOUND, "no buffer 1");
   cr_assert_eq(pjrtd_session_find_buffer(session, 1), mine);
   pjrtd_session_close(other, NULL, NULL);
   close_session();
@@ -163,8 +191,8 @@ Test(session, takes_only_the_name_from_what_is_in_use) {
   pjrtd_program *program = name_program(1);
   pjrtd_resource_retain(&buffer->resource);
   pjrtd_resource_retain(&program->resource);
-  ASSERT_OK(pjrtd_session_forget(session, PJRTD_ID_BUFFER, 1));
-  ASSERT_OK(pjrtd_session_forget(session, PJRTD_ID_PROGRAM, 1));
+  ASSERT_OK(forget(session, PJRTD_ID_BUFFER, 1));
+  ASSERT_OK(forget(session, PJRTD_ID_PROGRAM, 1));
   cr_assert_null(buffer->session);
   cr_assert_null(program->session);
   cr_assert_eq(buffer->resource.references, 1);
