@@ -25,19 +25,30 @@ static void fail(reader *self, pjrtd_status *status) {
     self->error = status;
 }
 
+/* One line into `buffer`, as fgets does it; false at the end, or when it is too long or has a zero byte. */
+static bool read_bytes(reader *self, char *buffer, size_t size) {
+  size_t length = 0;
+  int byte;
+  while ((byte = getc(self->stream)) != EOF) {
+    if (!length) self->line++;
+    if (!byte || length + 1 == size) {
+      fail(self,
+           PJRTD_INVALID("%s:%u: the line has %s", self->path, self->line, byte ? "too many bytes" : "a zero byte"));
+      return false;
+    }
+    buffer[length++] = (char)byte;
+    if (byte == '\n') break;
+  }
+  buffer[length] = 0;
+  return length > 0;
+}
+
 /* One line without its leading blanks, which the library would take for the value of the name above going on. */
 static char *read_line(char *buffer, int size, void *user) {
   reader *self = user;
-  if (self->error || !fgets(buffer, size, self->stream)) return NULL;
-  self->line++;
-  size_t length = strlen(buffer);
-  if ((!length || buffer[length - 1] != '\n') && !feof(self->stream)) {
-    fail(self,
-         PJRTD_INVALID("%s:%u: the line has a zero byte or more than %d bytes", self->path, self->line, size - 2));
-    return NULL;
-  }
+  if (self->error || !read_bytes(self, buffer, (size_t)size)) return NULL;
   size_t blanks = strspn(buffer, " \t");
-  memmove(buffer, buffer + blanks, length + 1 - blanks);
+  memmove(buffer, buffer + blanks, strlen(buffer) + 1 - blanks);
   if (buffer[0] == '[') {
     fail(self, PJRTD_INVALID("%s:%u: the file has no sections", self->path, self->line));
     return NULL;

@@ -159,6 +159,11 @@ static pjrtd_status *check_text(const pjrtd_setting *setting, const char *text, 
   if (length > MAX_TEXT_BYTES)
     return PJRTD_INVALID("%s: a text of %zu bytes; allowed: at most %d (set by %s)", setting->name, length,
                          MAX_TEXT_BYTES, origin);
+  /* One would break the line that a text is printed in. */
+  for (const char *at = text; *at; at++)
+    if ((unsigned char)*at < 0x20 || *at == 0x7f)
+      return PJRTD_INVALID("%s: the text has a control character, 0x%02x (set by %s)", setting->name,
+                           (unsigned char)*at, origin);
   pjrtd_status *status = setting->check ? setting->check(text) : PJRTD_OK;
   if (!status) return PJRTD_OK;
   pjrtd_status *named = pjrtd_status_make(pjrtd_status_code(status), "%s: %s (set by %s)", setting->name,

@@ -63,7 +63,15 @@ Test(settings_file, reads_long_lines_and_refuses_endless_ones) {
   CHECK_OK(load_file(text));
   cr_assert_eq(strlen(settings.plugin), 4001);
   memset(text + 10, 'x', sizeof text - 11);
-  CHECK_INVALID(load_file(text), "{file}:1: the line has a zero byte or more than 8190 bytes", "");
+  CHECK_INVALID(load_file(text), "{file}:1: the line has too many bytes", "");
+}
+
+Test(settings_file, refuses_zero_bytes) {
+  fixture_file("");
+  FILE *file = fopen(settings_file, "w");
+  fwrite("max_stuck = 5\nplugin = /a\0b\n", 1, 29, file);
+  fclose(file);
+  CHECK_INVALID(LOAD(), "{file}:2: the line has a zero byte", "");
 }
 
 Test(settings_file, refuses_a_folder) {

@@ -113,6 +113,12 @@ Test(settings_value, checks_addresses) {
   CHECK_INVALID(parse("listen", path), expected, "");
 }
 
+Test(settings_value, refuses_control_characters_in_texts) {
+  CHECK_INVALID(parse("listen", "unix:/a\nb"), "listen: the text has a control character, 0x0a (set by the test)", "");
+  CHECK_INVALID(parse("plugin", "/a\x7f"), "plugin: the text has a control character, 0x7f (set by the test)", "");
+  CHECK_OK(parse("cache_dir", "/\xc3\xa9 x"));
+}
+
 Test(settings_value, checks_the_form_of_options) {
   CHECK_OK(parse("option", "name:s=a=b c"));
   cr_assert_str_eq(settings.option.items[0], "name:s=a=b c");
