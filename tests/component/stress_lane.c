@@ -44,7 +44,7 @@ static void done(pjrtd_job *job) {
 
 static void on_timer(uv_timer_t *timer) {
   for (int i = 0; i < LANES; i++)
-    if (pjrtd_lane_check_stall(lanes[i], pjrtd_clock_now_ns(), STALL_MS)) moved++;
+    if (pjrtd_lane_check_stall(lanes[i], pjrtd_clock_now_ns(), STALL_MS, UINT64_MAX, false)) moved++;
 }
 
 int main(void) {
