@@ -89,10 +89,10 @@ def test_call_ids_that_do_not_increase(client: RawClient, call: int) -> None:
     expect_cut_off(client)
 
 
-def test_the_largest_call_id_is_the_last(client: RawClient) -> None:
-    client.send("Runtime.Info", call=2**64 - 1)
-    client.answer(2**64 - 1)
-    client.send_bytes(frame(REQUEST, "Runtime.Info", 2**64 - 1))
+def test_the_largest_call_id_is_refused_or_the_last(client: RawClient) -> None:
+    client.send("Runtime.Info", call=2**64 - 2)
+    client.answer(2**64 - 2)
+    client.send_bytes(frame(REQUEST, "Runtime.Info", 2**64 - 1) + frame(REQUEST, "Runtime.Info", 2**64 - 1))
     expect_cut_off(client)
 
 

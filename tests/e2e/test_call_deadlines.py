@@ -22,7 +22,7 @@ SECOND_NS = 10**9
 @pytest.fixture
 def own_daemon():
     """One for a test that leaves a lane stuck."""
-    with Daemon() as started:
+    with Daemon(settings={"drain_seconds": 1}) as started:
         yield started
 
 
@@ -78,7 +78,7 @@ def test_a_client_that_dies_during_an_endless_program(own_daemon: Daemon) -> Non
 
 
 def test_stuck_programs_are_bounded_and_named() -> None:
-    with Daemon(settings={"max_stuck": 2, "lane_stall_ms": 100}) as daemon:
+    with Daemon(settings={"max_stuck": 2, "lane_stall_ms": 100, "drain_seconds": 1}) as daemon:
         other = Bystander(daemon)
         clients = []
         codes = []

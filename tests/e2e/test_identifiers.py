@@ -117,8 +117,8 @@ def test_deleting(client: RawClient) -> None:
 
 @pytest.mark.parametrize("count", [1000, 100_000])
 def test_deleting_thousands_of_ids_that_do_not_exist(client: RawClient, count: int) -> None:
-    assert client.failure("Buffer.Delete", buffers=range(1, count)).code == NOT_FOUND
-    assert client.failure("Program.Release", programs=range(1, count)).code == NOT_FOUND
+    for failed in (client.failure("Buffer.Delete", buffers=range(1, count)), client.failure("Program.Release", programs=range(1, count))):
+        assert failed.code == NOT_FOUND or (failed.code == INVALID_ARGUMENT and str(count - 1) in failed.message), failed
 
 
 def test_closing_the_session_frees_everything(client: RawClient, daemon: Daemon) -> None:
