@@ -418,7 +418,10 @@ class FakeDaemon:
         return self.peers[-1]
 
     def stop(self) -> None:
-        self.listener.shutdown(socket.SHUT_RDWR)
+        try:
+            self.listener.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            return  # it was stopped already
         self.listener.close()
         for peer in self.peers:
             try:

@@ -74,7 +74,8 @@ class Connection:
         self._outbox.upload_credit_bytes = reply.upload_credit_bytes
         self._outbox.buffers = IdSequence(reply.id_prefix)
         self._outbox.programs = IdSequence(reply.id_prefix)
-        # Up to three steps may be under way; the rest is for calls with an answer.
+        # Up to three steps may be under way; the rest is for calls with an answer. (The daemon also bounds the memory of
+        # a connection's calls, by 4 MiB or more.)
         self._quiet_step = max(1, min(reply.max_calls_in_flight or 1024, 4096) // 4)
         return calls
 

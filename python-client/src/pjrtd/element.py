@@ -133,7 +133,7 @@ def _e8m0_code(value: float) -> int:
         return 0 if value <= 2.0**-127 else 1
     (bits,) = Struct("<I").unpack(pack("<f", value))
     exponent, mantissa = bits >> 23, bits & 0x7FFFFF
-    return exponent + (mantissa >= 0x400000 if exponent % 2 or mantissa > 0x400000 else 0)
+    return exponent + (mantissa >= 0x400000)
 
 
 def _elements(raw: Any, code: str) -> list[Any]:

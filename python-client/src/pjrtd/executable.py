@@ -8,7 +8,7 @@ from . import timeouts
 from ._proto import methods
 from ._proto.wire import decode, varint
 from .buffer import Buffer, Placement
-from .dtype import by_code
+from .dtype import DType, by_code
 from .errors import ArgumentDetail, DataLoss, HandleClosed, InvalidArgument, Unimplemented
 from .host_array import to_host_bytes
 from .outbox import ExecutePlan
@@ -40,7 +40,7 @@ class ProgramTensor:
         if wire.type is not None and dtype is not None:
             self.type = tensor_type(dtype, wire.type.dims)
         elif wire.unsupported:
-            self.type = tensor_type(23, ())  # a tuple has no type of its own
+            self.type = tensor_type(DType.TOKEN, ())  # a tuple has no type of its own
         else:
             raise DataLoss("the daemon describes a program with a tensor without an element type")
         self.memory_kind = wire.memory_kind

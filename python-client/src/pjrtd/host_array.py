@@ -10,7 +10,6 @@ from __future__ import annotations
 import sys
 
 from . import dtype as dtypes
-from . import element
 from .dtype import DType, as_dtype
 from .errors import InvalidArgument
 from .tensor_type import TensorType, tensor_type
@@ -215,7 +214,9 @@ def _from_python(data: Any, wanted: DType | None, dims: Sequence[int] | None) ->
             found = DType.S32
         else:
             found = DType.F32
-    content = element.encode(found, values)
+    from .element import encode  # brings modules that arrays do not need
+
+    content = encode(found, values)
     return _resolve(found, wanted, shape, dims), content
 
 

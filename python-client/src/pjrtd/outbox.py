@@ -70,7 +70,7 @@ class Outbox:
         self._next_call = 1
         self.buffers = IdSequence(0)
         self.programs = IdSequence(0)
-        #: Quiet calls since somebody set it to 0.
+        #: What quiet calls cost the daemon since somebody set it to 0: one for each, and one for about each KiB.
         self.quiet = 0
         self.upload_credit_bytes = 0
         #: Called, with the lock held, when the link breaks; ends the connection.
@@ -104,13 +104,14 @@ class Outbox:
                     payload = b"\x08" + call.made + payload
                 garbage = b""
                 if self._garbage or self._garbage_programs:
-                    if call.expected < 0 or len(self._garbage) >= _ENOUGH_GARBAGE:
+                    # Frequent calls carry it only when it is worth it.
+                    if not flags and call.expected < 0 or len(self._garbage) >= _ENOUGH_GARBAGE:
                         garbage = self._take_garbage()
                 number = self._next_call
                 self._next_call = number + 1
                 call.id = number
                 if flags:
-                    self.quiet += 1
+                    self.quiet += 1 + (len(bulk) >> 10)
                 if not flags or not bulk:
                     call.credit = self.upload_credit_bytes
                     self._table.calls[number] = call
@@ -150,8 +151,8 @@ class Outbox:
                     garbage = self._take_garbage()
                 number = self._next_call
                 self._next_call = number + 1
-                self.quiet += 1
                 payload = before + args + between + ids + inline
+                self.quiet += 1 + (len(payload) >> 6) + (len(bulk) >> 10)
                 head = self._pack(_REQUEST, _EXECUTE, number, payload, len(bulk), _QUIET, deadline_ns)
                 sent = self._transport.write(garbage + head + bulk if garbage or bulk else head)
             except PjrtError as error:

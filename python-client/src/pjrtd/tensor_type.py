@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from _operator import index  # without the operator module, which takes time to import
+
 from ._proto.wire import varint
-from .dtype import DType, as_dtype
 from .errors import InvalidArgument
 
 TYPE_CHECKING = False
@@ -11,9 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
+    from .dtype import DType
+
 MAX_RANK = 64
-_MASK_64 = (1 << 64) - 1
-_types: dict[tuple[int, tuple[int, ...]], TensorType] = {}
+_types: dict[tuple[DType, tuple[int, ...]], TensorType] = {}
 _MAX_TYPES = 65536
 
 
@@ -37,47 +39,39 @@ class TensorType:
         return f"{self.dtype.name}[{','.join(map(str, self.dims))}]"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return tensor_type, (int(self.dtype), self.dims)
+        return tensor_type, (self.dtype, self.dims)
 
 
-def tensor_type(dtype: Any, dims: Sequence[int]) -> TensorType:
-    """The type. Raises InvalidArgument for dimensions that no tensor has."""
-    key = (dtype, tuple(dims))
+def tensor_type(dtype: DType, dims: Sequence[int]) -> TensorType:
+    """The type. Raises InvalidArgument for dimensions that no tensor has, TypeError for what are no dimensions."""
     try:
-        found = _types.get(key)
-    except TypeError:
-        found = None
-    if found is None:
-        found = _make(as_dtype(dtype), key[1])
-    return found
+        key = (dtype, tuple(map(index, dims)))
+    except TypeError as error:
+        raise TypeError(f"dimensions are a list of int: {error}") from None
+    return _types.get(key) or _make(*key)
 
 
-def _make(dtype: DType, dims: Sequence[Any]) -> TensorType:
-    checked: list[int] = []
+def _make(dtype: DType, dims: tuple[int, ...]) -> TensorType:
     size = 1
     for dim in dims:
-        if not hasattr(dim, "__index__"):
-            raise TypeError(f"a dimension is an int, not {type(dim).__name__}")
-        dim = int(dim)
         if dim < 0:
-            raise InvalidArgument(f"dimensions {tuple(dims)}: {dim} is negative")
-        checked.append(dim)
+            raise InvalidArgument(f"dimensions {dims}: {dim} is negative")
         size *= dim
-    if len(checked) > MAX_RANK:
-        raise InvalidArgument(f"{len(checked)} dimensions; at most {MAX_RANK} are possible")
-    if size * dtype.itemsize >= 1 << 63:
-        raise InvalidArgument(f"{dtype.name}{checked} has more bytes than can be addressed")
+    if len(dims) > MAX_RANK:
+        raise InvalidArgument(f"{len(dims)} dimensions; at most {MAX_RANK} are possible")
+    if size * dtype.itemsize >= 1 << 63 or any(dim >= 1 << 63 for dim in dims):
+        raise InvalidArgument(f"{dtype.name}{list(dims)} has more bytes than can be addressed")
     result = TensorType()
     result.dtype = dtype
-    result.dims = tuple(checked)
+    result.dims = dims
     result.size = size
     result.nbytes = size * dtype.itemsize
-    packed = b"".join(varint(dim & _MASK_64) for dim in checked)
+    packed = b"".join(varint(dim) for dim in dims)
     message = b"\x08" + varint(dtype) + (b"\x12" + varint(len(packed)) + packed if packed else b"")
     result.wire = varint(len(message)) + message
     if len(_types) >= _MAX_TYPES:
         _types.clear()  # identity then costs a comparison of buffers with programs their short cut, nothing else
-    return _types.setdefault((int(dtype), result.dims), result)
+    return _types.setdefault((dtype, dims), result)
 
 
 def same(a: TensorType, b: TensorType) -> bool:

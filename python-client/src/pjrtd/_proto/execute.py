@@ -12,7 +12,7 @@ from .wire import get_size, get_tag, get_uint32, get_uint64, Message, put_bytes,
 
 
 class InlineArgument(Message):
-    """An argument given by value. The data of all of them, in this order, is the bulk of the request."""
+    """An argument given by value: in increasing position. The data of all of them, in this order, is the bulk of the request."""
 
     __slots__ = ("position", "type", "data_bytes")
 
