@@ -1,0 +1,91 @@
+/* service/session_methods.c; sync is in test_call.c. */
+#include "peer_fixture.h"
+
+TestSuite(session_methods, .init = open_service, .fini = close_service, .timeout = 120);
+
+static uint64_t open_session(const char *name, uint64_t ttl_ns) {
+  Pjrtd__V1__SessionOpenRequest message = PJRTD__V1__SESSION_OPEN_REQUEST__INIT;
+  message.name = (char *)name;
+  message.ttl_ns = ttl_ns;
+  return request(PJRTD_METHOD_Session_Open, &message.base, (how){0});
+}
+
+static uint64_t close_session(void) {
+  return request(PJRTD_METHOD_Session_Close, EMPTY_MESSAGE, (how){0});
+}
+
+Test(session_methods, name_the_implicit_session_by_a_secret) {
+  Pjrtd__V1__SessionOpenReply *one = reply(open_session("", 0), &pjrtd__v1__session_open_reply__descriptor);
+  Pjrtd__V1__SessionOpenReply *again = reply(open_session("", 0), &pjrtd__v1__session_open_reply__descriptor);
+  cr_assert_eq(one->session, again->session);
+  cr_assert_str_eq(one->token, again->token);
+  cr_assert_eq(strlen(one->token), 43);
+  cr_assert_eq(one->server_epoch, runtime->epoch);
+  cr_assert_eq(runtime->stats.sessions, 1);
+  free_reply(one);
+  free_reply(again);
+}
+
+Test(session_methods, refuse_what_is_to_come) {
+  fails(open_session("name", 0), PJRTD_CODE_UNIMPLEMENTED, "no named or leased sessions", 0);
+  fails(open_session("", 5), PJRTD_CODE_UNIMPLEMENTED, "no named or leased sessions", 0);
+}
+
+Test(session_methods, close_frees_everything_and_open_begins_anew) {
+  uint64_t id = make_pair(1, 2);
+  make_pair(3, 4);
+  make_program(ADD_TEXT(""));
+  Pjrtd__V1__SessionOpenReply *before = reply(open_session("", 0), &pjrtd__v1__session_open_reply__descriptor);
+  Pjrtd__V1__SessionCloseReply *closed = reply(close_session(), &pjrtd__v1__session_close_reply__descriptor);
+  cr_assert_eq(closed->buffers_freed, 2);
+  cr_assert_eq(closed->programs_freed, 1);
+  free_reply(closed);
+  wait_until_idle();
+  cr_assert_eq(runtime->stats.buffers, 0);
+  cr_assert_eq(runtime->stats.programs, 0);
+  cr_assert_eq(runtime->stats.sessions, 0);
+  fails(download(id), PJRTD_CODE_FAILED_PRECONDITION, "was closed", 0);
+  fails(close_session(), PJRTD_CODE_FAILED_PRECONDITION, "closed before", 0);
+  succeed(post_sync());
+  Pjrtd__V1__SessionOpenReply *after = reply(open_session("", 0), &pjrtd__v1__session_open_reply__descriptor);
+  cr_assert_neq(after->session, before->session);
+  cr_assert_str_neq(after->token, before->token);
+  free_reply(before);
+  free_reply(after);
+  fails(download(id), PJRTD_CODE_NOT_FOUND, "", 0);
+  check_pair(make_pair(5, 6), 5, 6);
+  fails(begin_upload(id, 2, (how){0}), PJRTD_CODE_INVALID_ARGUMENT, "is not above", 0);
+}
+
+Test(session_methods, close_lets_calls_under_way_end) {
+  static uint8_t zeros[100000];
+  uint64_t program = make_program(COUNT_DOWN_TEXT), rounds = make_rounds(50000000), output = ++client->next_buffer;
+  uint64_t running = execute((execution){program, 1, {rounds}, 1, {output}}, (how){0});
+  uint64_t reading = download(output);
+  uint64_t uploading = begin_upload(++client->next_buffer, 25000, (how){0});
+  uint64_t compiling = post_compile(++client->next_program, ADD_TEXT(""), (how){0});
+  succeed(close_session());
+  cr_assert(send_item(uploading, zeros, 100000, 100000));
+  succeed(uploading);
+  succeed(running);
+  succeed(reading);
+  succeed(compiling);
+  wait_until_idle();
+  cr_assert_eq(runtime->stats.buffers, 0);
+  cr_assert_eq(runtime->stats.programs, 0);
+}
+
+Test(session_methods, keep_connections_apart) {
+  uint64_t mine = make_pair(1, 2), program = make_program(ADD_TEXT(""));
+  open_client(&clients[1]);
+  fails(download(mine), PJRTD_CODE_NOT_FOUND, "", 0);
+  fails(delete_buffer(mine), PJRTD_CODE_NOT_FOUND, "", 0);
+  fails(describe(program), PJRTD_CODE_NOT_FOUND, "", 0);
+  uint64_t theirs = make_pair(7, 8);
+  cr_assert_eq(theirs, mine, "each connection counts for itself");
+  check_pair(theirs, 7, 8);
+  fails(execute((execution){program, 1, {theirs}}, (how){0}), PJRTD_CODE_NOT_FOUND, "", 0);
+  drop_client(&clients[1]);
+  client = &clients[0];
+  check_pair(mine, 1, 2);
+}
