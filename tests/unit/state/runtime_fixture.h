@@ -123,9 +123,12 @@ UNUSED static void turn(void) {
     }                                                                             \
   } while (0)
 
-/* All that was deleted is gone. */
+/* All that was deleted is gone. The last turn brings what was posted meanwhile: pages that a plugin let go. */
 UNUSED static void wait_until_idle(void) {
-  TURN_UNTIL(!runtime->jobs_running && !runtime->doomed && !runtime->ready.first);
+  for (int i = 0; i < 2; i++) {
+    TURN_UNTIL(!runtime->jobs_running && !runtime->doomed && !runtime->ready.first);
+    turn();
+  }
 }
 
 /* ---- buffers and programs of the real plugin ---- */
