@@ -87,7 +87,6 @@ class Peer:
         self.errors: list[str] = []
         self.last_call = 0
         self.thread = threading.Thread(target=self.run, daemon=True)
-        self.thread.start()
 
     def run(self) -> None:
         try:
@@ -411,6 +410,7 @@ class FakeDaemon:
             except OSError:
                 return
             self.peers.append(Peer(self, link))
+            self.peer.thread.start()
 
     @property
     def peer(self) -> Peer:

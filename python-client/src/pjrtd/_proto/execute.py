@@ -189,7 +189,7 @@ class FetchedTensor(Message):
 
 
 class ExecuteReply(Message):
-    """The data of the fetched outputs, in this order, is the bulk of the reply."""
+    """The data of the fetched outputs, in this order (the request's), is the bulk of the reply."""
 
     __slots__ = ("fetched", "consumed", "execute_ns")
 
