@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 
 #define QUICK_UNMAP_BYTES (1u << 20)
+#define UNMAP_SLICE_BYTES (2u << 20)
 /* How far pages are touched ahead of what is written, and in which steps. A client that announces much and sends
  * nothing costs no more than this. */
 #define AHEAD_BYTES (8u << 20)
@@ -41,6 +42,12 @@ static pjrtd_staging *staging_of(pjrtd_job *job) {
 
 static void unmap_run(pjrtd_job *job) {
   pjrtd_staging *staging = staging_of(job);
+  /* One munmap would hold the address space's lock for as long as it takes to free all the pages, and every other
+   * thread that has a page fault meanwhile, the loop too, would wait for it. */
+  for (uint64_t at = 0; at < staging->size_bytes; at += UNMAP_SLICE_BYTES) {
+    uint64_t left = staging->size_bytes - at;
+    madvise((char *)staging->data + at, left < UNMAP_SLICE_BYTES ? left : UNMAP_SLICE_BYTES, MADV_DONTNEED);
+  }
   munmap(staging->data, staging->size_bytes);
 }
 

@@ -182,7 +182,7 @@ pjrtd_status *pjrtd_lane_exhausted(const pjrtd_lane *lane, uint64_t stuck) {
 
 /* Under the mutex. */
 static void refuse_queued(pjrtd_lane *lane) {
-  PJRTD_AUTO(pjrtd_status) refusal = pjrtd_lane_exhausted(lane, lane->stats.stuck);
+  PJRTD_AUTO(pjrtd_status) refusal = pjrtd_lane_exhausted(lane, lane->stats.stuck + 1);
   while (lane->first) {
     pjrtd_job *job = lane->first;
     unqueue(lane, job);
@@ -195,9 +195,10 @@ bool pjrtd_lane_check_stall(pjrtd_lane *lane, uint64_t now_ns, uint64_t stall_ms
   if (!lane->current) return false;
   bool moved = false;
   pthread_mutex_lock(&lane->mutex);
-  pjrtd_job *job = lane->current->job;
-  if (job && lane->stats.stuck < max_stuck && now_ns > job->started_ns &&
-      now_ns - job->started_ns > stall_ms * 1000000u) {
+  const pjrtd_job *job = lane->current->job;
+  uint64_t ran_ns = job && now_ns > job->started_ns ? now_ns - job->started_ns : 0;
+  uint64_t stall_ns = stall_ms * 1000000u;
+  if (ran_ns > stall_ns && lane->stats.stuck < max_stuck) {
     worker *fresh;
     pjrtd_status *status = worker_start(lane, &fresh);
     if (!status) {
@@ -206,9 +207,10 @@ bool pjrtd_lane_check_stall(pjrtd_lane *lane, uint64_t now_ns, uint64_t stall_ms
       lane->stats.stuck++;
       lane->current = fresh;
       moved = true;
-      if (refuse && lane->stats.stuck >= max_stuck) refuse_queued(lane);
     }
     pjrtd_status_destroy(status); /* the next check tries again */
+  } else if (refuse && ran_ns > stall_ns && ran_ns / PJRTD_LANE_PATIENCE >= stall_ns) {
+    refuse_queued(lane);
   }
   pthread_mutex_unlock(&lane->mutex);
   return moved;

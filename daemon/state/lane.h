@@ -46,9 +46,11 @@ PJRTD_MUST_USE pjrtd_status *pjrtd_lane_submit(pjrtd_lane *lane, pjrtd_job *job)
 /* Takes a job out that has not begun. False: it has, and `done` will come. */
 bool pjrtd_lane_withdraw(pjrtd_lane *lane, pjrtd_job *job);
 
-/* Moves the running job off where it has run for `stall_ms`, unless `max_stuck` threads are lost already. Losing the
- * last one that may be lost refuses what is queued, with RESOURCE_EXHAUSTED, if `refuse`. To be called now and then
- * while anything runs. True where a thread was abandoned. */
+/* Moves the running job off where it has run for `stall_ms`, unless `max_stuck` threads are lost already. Then what is
+ * queued waits; with `refuse`, for PJRTD_LANE_PATIENCE times as long, after which it is refused with
+ * RESOURCE_EXHAUSTED: long programs come back, endless ones do not. To be called now and then while anything runs. True
+ * where a thread was abandoned. */
+#define PJRTD_LANE_PATIENCE 10
 bool pjrtd_lane_check_stall(pjrtd_lane *lane, uint64_t now_ns, uint64_t stall_ms, uint64_t max_stuck, bool refuse);
 /* What to say to work for a lane with so many stuck threads. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_lane_exhausted(const pjrtd_lane *lane, uint64_t stuck);

@@ -240,27 +240,31 @@ Test(lane, loses_no_more_threads_than_it_may) {
   shut();
 }
 
-Test(lane, refuses_what_is_queued_when_the_last_thread_that_may_be_lost_is) {
-  static task stuck[2], waiting[4], later;
+Test(lane, refuses_what_is_queued_when_no_thread_may_be_lost_and_nothing_comes_back) {
+  static task stuck[3], waiting[4], later;
   submit_held(&stuck[0], 10);
   submit(&waiting[0], 1, run_quick);
   cr_assert(check_stall_within(2, true));
   run_until(1);
   cr_assert_eq(done[0], 1, "there was a thread left");
   submit_held(&stuck[1], 11);
-  for (int i = 1; i < 4; i++) submit(&waiting[i], i + 1, run_quick);
   cr_assert(check_stall_within(2, true));
+  submit_held(&stuck[2], 12);
+  for (int i = 1; i < 4; i++) submit(&waiting[i], i + 1, run_quick);
+  cr_assert_not(pjrtd_lane_check_stall(lane, pjrtd_clock_now_ns() + UINT64_C(9000000000), 1000, 2, true));
+  uv_run(&loop, UV_RUN_NOWAIT);
+  cr_assert_eq(num_done, 1, "patience lasts ten times as long");
+  cr_assert_not(check_stall_within(2, true));
   run_until(4);
   for (int i = 1; i < 4; i++) cr_assert_eq(done[i], -(i + 1));
   cr_assert_eq(pjrtd_lane_get_stats(lane).queued, 0);
   cr_assert_eq(atomic_load(&num_ran), 1);
   cr_assert_not(pjrtd_lane_withdraw(lane, &waiting[1].job), "it was handed back");
-  sem_post(&stuck[0].may_end);
-  sem_post(&stuck[1].may_end);
-  run_until(6);
-  submit(&later, 20, run_quick);
+  for (int i = 0; i < 3; i++) sem_post(&stuck[i].may_end);
   run_until(7);
-  cr_assert_eq(done[6], 20);
+  submit(&later, 20, run_quick);
+  run_until(8);
+  cr_assert_eq(done[7], 20);
   shut();
 }
 
