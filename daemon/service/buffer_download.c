@@ -73,11 +73,14 @@ static void send_data(download_call *download, const void *data, uint64_t bytes)
     download_free(download);
     return;
   }
+  uint64_t credit_bytes;
+  if (__builtin_add_overflow(call->peer->download_credit_bytes, call->granted_bytes, &credit_bytes))
+    credit_bytes = UINT64_MAX;
   download->stream = (pjrtd_stream){.call = call->header.call,
                                     .method = call->header.method,
                                     .data = data,
                                     .remaining_bytes = bytes,
-                                    .credit_bytes = call->peer->download_credit_bytes,
+                                    .credit_bytes = credit_bytes,
                                     .ended = stream_ended};
   call->outbound = &download->stream;
   download->transport = call->peer->transport;

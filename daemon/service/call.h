@@ -73,6 +73,7 @@ struct pjrtd_call {
   uint64_t inbound_remaining, inbound_window, inbound_consumed;
   /* The answer is on its way out in pieces. */
   pjrtd_stream *outbound;
+  uint64_t granted_bytes; /* credit that came before the answer */
   void (*inbound_done)(pjrtd_call *call);
   /* Somebody no longer wants it: CANCEL, deadline, or the connection went. It was answered already. Ends what has not
    * begun (pjrtd_call_end), and lets run what has. */

@@ -144,10 +144,10 @@ static void on_credit(pjrtd_peer *peer, const pjrtd_frame_header *header, const 
     return;
   }
   pjrtd_call *call = pjrtd_id_map_find(&peer->calls, header->call);
-  if (!call || !call->outbound) return;
-  /* More than all there is is all there is. */
-  if (__builtin_add_overflow(call->outbound->credit_bytes, bytes, &call->outbound->credit_bytes))
-    call->outbound->credit_bytes = UINT64_MAX;
+  if (!call) return;
+  /* Credit may come before there is anything to send. More than all there is is all there is. */
+  uint64_t *credit_bytes = call->outbound ? &call->outbound->credit_bytes : &call->granted_bytes;
+  if (__builtin_add_overflow(*credit_bytes, bytes, credit_bytes)) *credit_bytes = UINT64_MAX;
   peer->transport->kick(peer);
 }
 
