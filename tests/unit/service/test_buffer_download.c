@@ -79,6 +79,22 @@ Test(buffer_download, passes_credit_on_to_the_stream) {
   grant_credit(call, 5);
 }
 
+Test(buffer_download, keeps_credit_that_comes_before_the_data) {
+  uint64_t id = ++client->next_buffer;
+  uint64_t uploading = post_upload((upload){id, PJRTD_DTYPE_S32, 1, {100000}, 400000}, (how){0});
+  uint64_t call = download(id);
+  grant_credit(call, 5000);
+  grant_credit(call, 7);
+  cr_assert_eq(client->num_streams, 0);
+  cr_assert(send_item(uploading, data, 200000, 200000));
+  cr_assert(send_item(uploading, data + 200000, 200000, 200000));
+  succeed(uploading);
+  succeed(call);
+  cr_assert_eq(client->num_streams, 1);
+  cr_assert_eq(client->streams[0]->credit_bytes, client->peer.download_credit_bytes + 5007);
+  drain_stream();
+}
+
 Test(buffer_download, knows_the_difference_between_gone_donated_and_poisoned) {
   fails(download(123), PJRTD_CODE_NOT_FOUND, "no buffer 123", 0);
   uint64_t program = make_program(ADD_TEXT(DONATED)), id = make_pair(1, 2), output = ++client->next_buffer;

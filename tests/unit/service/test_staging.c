@@ -88,3 +88,54 @@ Test(staging, is_not_made_without_memory, .init = open_bare, .fini = close_bare)
   cr_assert_null(staging);
   cr_assert_eq(runtime->stats.staging_bytes, 0);
 }
+
+/* Pages are touched ahead by another thread while data is written and whatever comes of it. */
+Test(staging, is_touched_ahead_without_harm_to_what_was_written, .init = open_runtime, .fini = close_runtime,
+     .timeout = 120) {
+  enum { SIZE = (37 << 20) + 12345, STEP = 300000 };
+  pjrtd_staging *staging;
+  ASSERT_OK(pjrtd_staging_create(runtime, SIZE, "it", &staging));
+  uint8_t *bytes = staging->data;
+  for (uint64_t at = 0; at < SIZE;) {
+    pjrtd_staging_advance(staging, at);
+    uint64_t now = SIZE - at < STEP ? SIZE - at : STEP;
+    memset(bytes + at, (int)(at / STEP % 251) + 1, now);
+    at += now;
+    turn();
+  }
+  pjrtd_staging_advance(staging, SIZE);
+  wait_until_idle();
+  for (uint64_t at = 0; at < SIZE; at += 777) cr_assert_eq(bytes[at], at / STEP % 251 + 1, "at %d", (int)at);
+  cr_assert_gt(pjrtd_lane_get_stats(runtime->reaper).jobs, 1);
+  pjrtd_staging_destroy(staging);
+  wait_until_idle();
+  cr_assert_eq(runtime->stats.staging_bytes, 0);
+}
+
+Test(staging, can_be_destroyed_while_it_is_being_touched, .init = open_runtime, .fini = close_runtime, .timeout = 120) {
+  for (int i = 0; i < 10; i++) {
+    pjrtd_staging *staging, *watched;
+    ASSERT_OK(pjrtd_staging_create(runtime, 20 << 20, "it", &staging));
+    watched = staging;
+    staging->watcher = &watched;
+    pjrtd_staging_advance(staging, 0);
+    cr_assert_eq(runtime->jobs_running, 1);
+    pjrtd_staging_destroy(staging);
+    cr_assert_null(watched);
+    wait_until_idle();
+    cr_assert_eq(runtime->stats.staging_bytes, 0);
+  }
+}
+
+Test(staging, does_without_touching_ahead_when_there_is_no_thread_for_it, .init = open_runtime, .fini = close_runtime,
+     .timeout = 120) {
+  pjrtd_staging *staging;
+  ASSERT_OK(pjrtd_staging_create(runtime, 20 << 20, "it", &staging));
+  pjrtd_alloc_fail_after(0);
+  pjrtd_staging_advance(staging, 0);
+  pjrtd_alloc_fail_after(-1);
+  cr_assert_eq(runtime->jobs_running, 0);
+  memset(staging->data, 1, 20 << 20);
+  pjrtd_staging_destroy(staging);
+  wait_until_idle();
+}
