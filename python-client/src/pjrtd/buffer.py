@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from warnings import warn
-
 from . import timeouts
 from ._proto import methods
 from .dtype import DType, as_dtype, import_numpy
 from .errors import HandleClosed, InvalidArgument
+from .leaks import warn_leak
 from .tensor_type import TensorType
 
 TYPE_CHECKING = False
@@ -156,7 +155,7 @@ class Buffer(_Typed[DT]):
             id = self._id
             if id and not self._client.closed:
                 if self._live is not None:
-                    warn("a pjrtd.Buffer was never closed", ResourceWarning, 2, self)
+                    warn_leak("a pjrtd.Buffer was never closed", self)
                 self._client._connection.discard_buffer(id, self._placement.type.nbytes)  # pyright: ignore[reportPrivateUsage]
         except (AttributeError, TypeError):
             pass  # __init__ did not run, or the interpreter is going down

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from time import monotonic
-from warnings import warn
 
 from . import timeouts
 from ._proto import methods
@@ -16,6 +15,7 @@ from .device import Device, Devices
 from .errors import FailedPrecondition, InvalidArgument, NotFound, Unimplemented
 from .executable import Executable, read_compile_reply
 from .host_array import to_host_bytes
+from .leaks import warn_leak
 from .target import open_transport, resolve
 
 TYPE_CHECKING = False
@@ -425,7 +425,7 @@ class Client:
     def __del__(self) -> None:
         try:
             if not self.closed:
-                warn("a pjrtd.Client was never closed", ResourceWarning, 2, self)
+                warn_leak("a pjrtd.Client was never closed", self)
             self._connection.close(0)
         except (AttributeError, TypeError):
             pass  # __init__ did not run, or the interpreter is going down

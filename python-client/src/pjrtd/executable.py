@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from warnings import warn
-
 from . import timeouts
 from ._proto import methods
 from ._proto.wire import decode, varint
@@ -11,6 +9,7 @@ from .buffer import Buffer, Placement
 from .dtype import DType, by_code
 from .errors import ArgumentDetail, DataLoss, HandleClosed, InvalidArgument, Unimplemented
 from .host_array import to_host_bytes
+from .leaks import warn_leak
 from .outbox import ExecutePlan
 from .tensor_type import TensorType, same, tensor_type
 
@@ -79,8 +78,8 @@ class Executable:
     """
 
     __slots__ = (
-        *("_client", "_connection", "_id", "_plan", "_wanted", "_results", "_num_devices", "_donated", "_inline"),
-        *("_description", "arguments", "outputs", "compile_ns", "__weakref__"),
+        *("_client", "_connection", "_id", "_plan", "_wanted", "_results", "_num_devices", "_donated", "_is_special"),
+        *("_inline", "_description", "arguments", "outputs", "compile_ns", "__weakref__"),
     )
 
     def __init__(self, client: Client, id: bytes, description: ProgramDescription, compile_ns: int) -> None:
@@ -106,6 +105,7 @@ class Executable:
             for at, tensor in enumerate(self.arguments)
             if tensor.donated
         ]
+        self._is_special = bool(self._donated) or not self._results
         self._inline: dict[int, bytes] = {}
 
     def _place(self, tensor: ProgramTensor, device: int) -> Placement:
@@ -124,12 +124,13 @@ class Executable:
         """
         until = timeouts.current.get() if timeout is None else timeouts.resolve(timeout)
         try:
-            if [argument._live for argument in arguments] == self._wanted and self._results and not non_donatable:
-                if not self._donated:
-                    # The placements are those wanted, so these are live buffers of this client.
-                    ids = self._connection.execute(self._plan, b"".join([a._id for a in arguments]), b"", b"", until)
-                    client = self._client
-                    return tuple([Buffer(client, id, place) for id, place in zip(ids, self._results)])
+            # The placements are objects of this client, so these are live buffers of it, of the right types.
+            if [argument._live for argument in arguments] == self._wanted and not self._is_special and not non_donatable:
+                ids = self._connection.execute(self._plan, b"".join([a._id for a in arguments]), b"", b"", until)
+                if len(ids) == 1:
+                    return (Buffer(self._client, ids[0], self._results[0]),)
+                client = self._client
+                return tuple([Buffer(client, id, place) for id, place in zip(ids, self._results)])
         except AttributeError:
             pass
         if self._num_devices != 1 and self._id:
@@ -400,7 +401,7 @@ class Executable:
     def __del__(self) -> None:
         try:
             if self._id and not self._client.closed:
-                warn("a pjrtd.Executable was never closed", ResourceWarning, 2, self)
+                warn_leak("a pjrtd.Executable was never closed", self)
                 self.close()
         except (AttributeError, TypeError):
             pass  # __init__ did not run, or the interpreter is going down

@@ -33,26 +33,28 @@ class Inbox(FrameSink):
         self._outbox = outbox
         self._last = -1  # the serial number of the last frame that was dealt with
 
-    def on_frame(self, kind: int, serial: int, call: int, payload: memoryview, bulk: memoryview) -> None:
+    def on_frame(self, kind: int, serial: int, call: int, data: bytearray, body: int, bulk: int, end: int) -> None:
         if serial == self._last:
             return
         found = self._calls.get(call)
         if kind == _REPLY:
-            if found is not None and not found.done:
-                found.payload = bytes(payload)
+            if found is None or found.done:
+                pass
+            elif found.expected == end - bulk:
+                if found.destination is not None:
+                    found.destination[:] = data[bulk:end]
+                else:
+                    found.bulk = data[bulk:end]
+                self._end(found, serial)
+            else:
+                found.payload = bytes(data[body:bulk])
                 if found.expected < 0:
-                    found.bulk = bytes(bulk)
-                    self._end(found, serial)
-                elif len(bulk) == found.expected:
-                    if found.destination is not None:
-                        found.destination[:] = bulk
-                    else:
-                        found.bulk = bytearray(bulk)
+                    found.bulk = data[bulk:end]
                     self._end(found, serial)
                 else:
-                    self._expect_items(found, serial, len(bulk))
+                    self._expect_items(found, serial, end - bulk)
         elif kind == _ERROR:
-            error = from_wire(decode(Error, payload))
+            error = from_wire(decode(Error, data[body:bulk]))
             if not call:
                 self._table.fail(error)
             elif found is not None:
@@ -64,7 +66,7 @@ class Inbox(FrameSink):
             if found is not None:
                 from ._proto.frame import Credit
 
-                credit = found.credit + decode(Credit, payload).bytes
+                credit = found.credit + decode(Credit, data[body:bulk]).bytes
                 found.credit = credit
                 self._last = serial  # no signal comes between these two assignments
                 found.notify()

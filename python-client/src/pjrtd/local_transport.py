@@ -27,11 +27,10 @@ if TYPE_CHECKING:
     SendState = tuple[tuple[tuple[int, Buffer], ...], int, list[int], int]
     # the receive buffer; where unread bytes start and stop; receives not accounted yet; the ITEM whose bulk is being
     # read: its target, where in the target its next byte goes and where its last byte ends; frames handed over
-    ReceiveState = tuple[memoryview, int, int, list[int], Optional[BulkTarget], int, int, int]
+    ReceiveState = tuple[bytearray, int, int, list[int], Optional[BulkTarget], int, int, int]
 
 _RECEIVE_BYTES = 128 << 10
 _MAX_BUFFERS = 64  # in one sendmsg
-_NOTHING = memoryview(b"")
 _HEADER = frame.HEADER_BYTES
 _ITEM = frame.ITEM
 
@@ -49,7 +48,7 @@ class LocalTransport(Transport):
         self._recv_into = connected.recv_into
         self._out: SendState = ((), 0, [], 0)
         self.unfinished = False
-        self._state: ReceiveState = (memoryview(bytearray(_RECEIVE_BYTES)), 0, 0, [], None, 0, 0, 0)
+        self._state: ReceiveState = (bytearray(_RECEIVE_BYTES), 0, 0, [], None, 0, 0, 0)
 
     @classmethod
     def connect(cls, path: str, timeout_s: float | None) -> LocalTransport:
@@ -135,13 +134,13 @@ class LocalTransport(Transport):
     # ---- receiving ----
 
     def receive(self, sink: FrameSink) -> bool:
-        view, start, stop, log, item, place, end, frames = self._state
+        data, start, stop, log, item, place, end, frames = self._state
         if not self.unfinished:
             if item is not None and start == stop:  # the rest of an ITEM, where it belongs
                 destination = item.destination
-                into = view[: end - place] if destination is None else destination[place:end]
+                into = memoryview(data)[: end - place] if destination is None else destination[place:end]
             else:
-                into = view[stop:]
+                into = memoryview(data)[stop:] if stop else data
             self.unfinished = True
             try:
                 log.extend(map(self._recv_into, (into,)))
@@ -158,34 +157,33 @@ class LocalTransport(Transport):
                 place += count
             else:
                 stop += count
-            self._state = (view, start, stop, [], item, place, end, frames)
+            self._state = (data, start, stop, [], item, place, end, frames)
         self._deliver(sink)
         self.unfinished = False
         return True
 
     def _deliver(self, sink: FrameSink) -> None:
         """Hands over every whole frame in the buffer and moves an ITEM's bytes to their place."""
-        view, start, stop, log, item, place, end, frames = self._state
+        data, start, stop, log, item, place, end, frames = self._state
         while True:
             if item is not None:
                 count = min(stop - start, end - place)
                 if count:
                     destination = item.destination
                     if destination is not None:
-                        destination[place : place + count] = view[start : start + count]
+                        destination[place : place + count] = memoryview(data)[start : start + count]
                     start += count
                     place += count
-                    self._state = (view, start, stop, log, item, place, end, frames)
+                    self._state = (data, start, stop, log, item, place, end, frames)
                 if place < end:
                     break
                 sink.on_item(item, end)
                 item = None
-                self._state = (view, start, stop, log, item, place, end, frames)
-            left = stop - start
-            if left < _HEADER:
+                self._state = (data, start, stop, log, item, place, end, frames)
+            if stop - start < _HEADER:
                 break
             try:
-                payload_bytes, bulk_bytes, kind, call = frame.unpack(view, start)
+                payload_bytes, bulk_bytes, kind, call = frame.unpack(data, start)
             except frame.FrameError as error:
                 raise Internal(f"the daemon at {self.target} sent what is no frame: {error}") from error
             body = start + _HEADER
@@ -201,24 +199,26 @@ class LocalTransport(Transport):
                     raise Internal(f"the daemon at {self.target} sent more data for call {call} than it had announced")
                 item = target
             else:
-                payload = view[body:bulk]
-                sink.on_frame(kind, frames, call, payload, view[bulk:after] if bulk_bytes else _NOTHING)
+                sink.on_frame(kind, frames, call, data, body, bulk, after)
             start = after
             frames += 1
-            self._state = (view, start, stop, log, item, place, end, frames)
+            if start == stop and item is None:
+                self._state = (data, 0, 0, log, None, 0, 0, frames)
+                return
+            self._state = (data, start, stop, log, item, place, end, frames)
         if start < stop:
             self._make_room(_HEADER)
         elif start:
-            self._state = (view, 0, 0, log, item, place, end, frames)
+            self._state = (data, 0, 0, log, item, place, end, frames)
 
     def _make_room(self, need: int) -> None:
         """Sees to it that `need` bytes from `start` on fit into the buffer."""
-        view, start, stop, log, item, place, end, frames = self._state
-        if start + need <= len(view) and stop < len(view):
+        data, start, stop, log, item, place, end, frames = self._state
+        if start + need <= len(data) and stop < len(data):
             return
-        fresh = memoryview(bytearray(max(_RECEIVE_BYTES, need)))
+        fresh = bytearray(max(_RECEIVE_BYTES, need))
         left = stop - start
-        fresh[:left] = view[start:stop]
+        fresh[:left] = memoryview(data)[start:stop]
         self._state = (fresh, 0, left, log, item, place, end, frames)
 
     # ---- the end ----

@@ -33,9 +33,9 @@ class FrameSink:
 
     __slots__ = ()
 
-    def on_frame(self, kind: int, serial: int, call: int, payload: memoryview, bulk: memoryview) -> None:
-        """A frame other than ITEM. The views are valid during the call only. Of two different frames, the later one
-        has the higher serial number."""
+    def on_frame(self, kind: int, serial: int, call: int, data: bytearray, body: int, bulk: int, end: int) -> None:
+        """A frame other than ITEM: data[body:bulk] is its payload, data[bulk:end] its bulk, during the call only. Of two
+        different frames, the later one has the higher serial number."""
         raise NotImplementedError
 
     def find_bulk_target(self, call: int) -> BulkTarget:
