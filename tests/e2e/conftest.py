@@ -59,10 +59,12 @@ def client(daemon: Daemon) -> Iterator[RawClient]:
 def bystander(daemon: Daemon) -> Iterator[Bystander]:
     """Another session; after the test its values still have to be right."""
     other = Bystander(daemon)
-    other.check()
-    yield other
-    other.check()
-    other.close()
+    try:
+        other.check()
+        yield other
+        other.check()
+    finally:
+        other.close()  # else what one test did wrong would fail all that come after it
 
 
 @pytest.fixture
