@@ -140,6 +140,7 @@ Test(call, that_runs_answers_at_once_when_cancelled_and_keeps_its_arguments_busy
   cr_assert_geq(runtime->stats.buffers, 1, "it reads its argument still");
   wait_until_idle();
   cr_assert_eq(count_answers(running), 1);
+  cr_assert_eq(pjrtd_lane_get_stats(runtime->open_lanes[0]).jobs, 1, "what had not begun never ran");
   fails(download(output), PJRTD_CODE_CANCELLED, "", running);
 }
 

@@ -81,6 +81,17 @@ Test(deadlines, can_be_taken_out_wherever_they_are) {
   for (int i = 0; i < num_passed; i++) cr_assert_not(out[passed[i] - many]);
 }
 
+/* The last of the heap takes the place of the one that goes, and may belong higher up. */
+Test(deadlines, keep_their_order_when_one_of_another_branch_takes_the_place) {
+  static const uint64_t times[] = {1, 10, 2, 11, 12, 3, 4};
+  pjrtd_deadline some[7];
+  for (int i = 0; i < 7; i++) add(&some[i], times[i]);
+  pjrtd_deadlines_remove(&deadlines, &some[3]);
+  run();
+  cr_assert_eq(num_passed, 6);
+  for (int i = 1; i < 6; i++) cr_assert_leq(passed[i - 1]->at_ns, passed[i]->at_ns);
+}
+
 Test(deadlines, can_be_taken_out_twice_and_without_having_been_in) {
   pjrtd_deadline one, never = {.passed = on_passed};
   add(&one, UINT64_MAX);

@@ -2,9 +2,50 @@
 #include <criterion/criterion.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "state/identity.h"
+
+/* What the kernel says, where a test says it instead: one user cannot be several. */
+static bool pretending;
+static struct ucred pretended_peer;
+static uid_t pretended_daemon;
+
+int getsockopt(int descriptor, int level, int name, void *value, socklen_t *size) {
+  if (!pretending) return (int)syscall(SYS_getsockopt, descriptor, level, name, value, size);
+  cr_assert(level == SOL_SOCKET && name == SO_PEERCRED && *size == sizeof pretended_peer);
+  memcpy(value, &pretended_peer, sizeof pretended_peer);
+  return 0;
+}
+
+uid_t geteuid(void) {
+  return pretending ? pretended_daemon : (uid_t)syscall(SYS_geteuid);
+}
+
+static pjrtd_identity identity_as(uid_t peer, uid_t daemon) {
+  pjrtd_identity identity;
+  pretended_peer = (struct ucred){.pid = 77, .uid = peer, .gid = 88};
+  pretended_daemon = daemon;
+  pretending = true;
+  cr_assert_null(pjrtd_identity_of_socket(0, &identity));
+  pretending = false;
+  cr_assert(identity.local);
+  cr_assert_eq(identity.uid, peer);
+  cr_assert_eq(identity.gid, 88);
+  cr_assert_eq(identity.pid, 77);
+  return identity;
+}
+
+Test(identity, has_every_right_for_root_and_the_daemons_user_and_one_for_others) {
+  const uint32_t all = PJRTD_RIGHT_USE | PJRTD_RIGHT_TRUSTED | PJRTD_RIGHT_ADMIN;
+  cr_assert_eq(identity_as(0, 500).rights, all);
+  cr_assert_eq(identity_as(500, 500).rights, all);
+  cr_assert_eq(identity_as(0, 0).rights, all);
+  cr_assert_eq(identity_as(501, 500).rights, PJRTD_RIGHT_USE);
+  cr_assert_eq(identity_as(501, 0).rights, PJRTD_RIGHT_USE);
+  cr_assert_eq(identity_as((uid_t)-2, 500).rights, PJRTD_RIGHT_USE);
+}
 
 Test(identity, of_a_local_peer_is_what_the_kernel_says) {
   int pair[2];
