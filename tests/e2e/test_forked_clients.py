@@ -84,10 +84,12 @@ client.close()
 stop = threading.Event()
 errors = []
 def busy():
-    while not stop.is_set():
-        if not right():
-            errors.append("wrong value")
-thread = threading.Thread(target=busy)
+    try:
+        while not stop.is_set():
+            assert right()
+    except BaseException as error:
+        errors.append(error)
+thread = threading.Thread(target=busy, daemon=True)
 thread.start()
 for _ in range(5):
     child = os.fork()
@@ -102,7 +104,8 @@ for _ in range(5):
     assert status == 0, status
 stop.set()
 thread.join()
-assert not errors and right()
+assert not errors, errors
+assert right()
 client.close()
 """,
     "eight threads on one client": """

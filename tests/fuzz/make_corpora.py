@@ -1,5 +1,7 @@
 """Writes the seed corpora of the fuzz targets: small honest inputs and the near misses that a mutator needs long to find.
 
+Beside them lie small inputs that fuzzing found, which this does not make.
+
 Usage: make_corpora.py (with tests/support on the path; needs protobuf). The result is committed; names are digests, so
 that running it again changes nothing.
 """
@@ -17,6 +19,8 @@ sys.path.insert(0, str(FOLDER.parent / "support"))
 import wire_messages as wire  # noqa: E402
 from raw_frames import CANCEL, CREDIT, END, ERROR, ITEM, QUIET, REPLY, REQUEST, frame, header  # noqa: E402
 
+# The prefix of the first connection's ids.
+IDS = 0
 CONTROL_MESSAGES = ["Credit", "Error", "Frames"]
 
 
@@ -104,24 +108,73 @@ def requests() -> Iterable[bytes]:
 
 
 def streams() -> Iterable[bytes]:
-    """What one connection may send."""
-    hello = frame(REQUEST, "Runtime.Hello", 1, wire.make("HelloRequest", min_version=1, max_version=1, client_name="seed"))
-    yield hello
-    yield hello + b"".join(frame(REQUEST, method, 2 + i) for i, method in enumerate(wire.methods()))
-    upload = wire.make("UploadRequest", buffer=1 << 48 | 1, type=dict(dtype=6, dims=[100_000]), data_bytes=100_000)
-    yield hello + frame(REQUEST, "Buffer.Upload", 2, upload) + frame(ITEM, "Buffer.Upload", 2, b"", bytes(2000)) + frame(CANCEL, "Buffer.Upload", 2)
-    small = wire.make("UploadRequest", buffer=1 << 48 | 1, type=dict(dtype=11, dims=[2]), data_bytes=8)
-    download = wire.make("DownloadRequest", buffer=1 << 48 | 1)
-    yield (hello + frame(REQUEST, "Buffer.Upload", 2, small, bytes(8)) + frame(REQUEST, "Buffer.Download", 3, download)
-           + frame(CREDIT, "Buffer.Download", 3, wire.make("Credit", bytes=100)) + frame(REQUEST, "Session.Sync", 4)
-           + frame(REQUEST, "Session.Close", 5) + frame(REQUEST, "Session.Open", 6))
-    yield hello + header(REQUEST, 0x0301, 2, 1 << 20)
-    yield hello[:40]
-    yield hello + b"junk" * 10
-    compile_ = wire.make("CompileRequest", program=1 << 48 | 1, code_bytes=5)
-    execute = wire.make("ExecuteRequest", program=1 << 48 | 1, args=[1 << 48 | 1], outputs=[1 << 48 | 2], fetch=[0])
-    yield (hello + frame(REQUEST, "Program.Compile", 2, compile_, b"junk!", QUIET) + frame(REQUEST, "Execute.Execute", 3, execute)
-           + frame(REQUEST, "Buffer.Delete", 4, wire.make("DeleteRequest", buffers=[1 << 48 | 1, 1 << 48 | 2])))
+    """What one connection may send, to the programs of memory_plugin.h."""
+    first = 0
+
+    def hello(prefix_guess: int = 1, credit: int = 0) -> bytes:
+        return frame(REQUEST, "Runtime.Hello", 1, wire.make("HelloRequest", min_version=1, max_version=prefix_guess,
+                                                            client_name="seed", download_credit_bytes=credit))
+
+    def upload(call: int, buffer: int, dtype: int, dims: list[int], data: bytes, flags: int = 0, deadline_ns: int = 0) -> bytes:
+        inline = len(data) <= 64 << 10
+        request = wire.make("UploadRequest", buffer=IDS | buffer, type=dict(dtype=dtype, dims=dims), data_bytes=len(data))
+        sent = frame(REQUEST, "Buffer.Upload", call, request, data if inline else b"", flags, deadline_ns)
+        if not inline:
+            sent += b"".join(frame(ITEM, "Buffer.Upload", call, b"", data[at : at + (1 << 20)]) for at in range(0, len(data), 1 << 20))
+        return sent
+
+    def compile_(call: int, program: int, code: bytes, flags: int = 0, **options: object) -> bytes:
+        return frame(REQUEST, "Program.Compile", call, wire.make("CompileRequest", program=IDS | program, code_bytes=len(code), **options), code, flags)
+
+    def execute(call: int, program: int, args: list[int], outputs: list[int], flags: int = 0, bulk: bytes = b"", **fields: object) -> bytes:
+        request = wire.make("ExecuteRequest", program=IDS | program, args=[arg and IDS | arg for arg in args],
+                            outputs=[output and IDS | output for output in outputs], **fields)
+        return frame(REQUEST, "Execute.Execute", call, request, bulk, flags)
+
+    def download(call: int, buffer: int) -> bytes:
+        return frame(REQUEST, "Buffer.Download", call, wire.make("DownloadRequest", buffer=IDS | buffer))
+
+    def delete(call: int, *buffers: int, flags: int = 0) -> bytes:
+        return frame(REQUEST, "Buffer.Delete", call, wire.make("DeleteRequest", buffers=[IDS | buffer for buffer in buffers]), b"", flags)
+
+    pair = bytes(8)
+    inline = dict(position=0, type=dict(dtype=11, dims=[2]), data_bytes=8)
+    bodies = [
+        hello(),
+        hello(7) + b"".join(frame(REQUEST, method, 2 + i) for i, method in enumerate(wire.methods())),
+        hello() + upload(2, 1, 11, [2], pair) + download(3, 1) + frame(REQUEST, "Session.Sync", 4) + frame(REQUEST, "Session.Close", 5)
+        + frame(REQUEST, "Session.Open", 6) + download(7, 1),
+        hello(credit=100) + upload(2, 1, 6, [70_000], bytes(70_000)) + download(3, 1)
+        + frame(CREDIT, "Buffer.Download", 3, wire.make("Credit", bytes=1000)) + frame(CANCEL, "Buffer.Download", 3) + delete(4, 1),
+        hello(credit=2**62) + upload(2, 1, 6, [70_000], bytes(70_000)) + download(3, 1) + delete(4, 1, flags=QUIET) + download(5, 1),
+        hello() + frame(REQUEST, "Buffer.Upload", 2, wire.make("UploadRequest", buffer=IDS | 1, type=dict(dtype=6, dims=[100_000]),
+                                                               data_bytes=100_000), deadline_ns=10**6)
+        + frame(ITEM, "Buffer.Upload", 2, b"", bytes(2000)) + download(3, 1) + frame(CANCEL, "Buffer.Upload", 2),
+        hello() + compile_(2, 1, b"junk!", QUIET) + execute(3, 1, [1], [2]) + delete(4, 1, 2) + frame(REQUEST, "Session.Sync", 5),
+        hello() + header(REQUEST, 0x0301, 2, 1 << 20),
+        hello()[:40],
+        hello() + b"junk" * 10,
+        hello() + header(REQUEST, 0x0102, 2, 0, 0, 0x20) + header(REQUEST, 0x0102, 2),
+        hello() + frame(REQUEST, "Runtime.DefaultAssignment", 2, wire.make("DefaultAssignmentRequest", num_replicas=2, num_partitions=1)),
+        hello() + upload(2, 1, 21, [2, 3], bytes([0xF8, 1, 2, 7, 0, 0xFF])) + upload(3, 2, 11, [0, 5], b"")
+        + frame(REQUEST, "Buffer.Stat", 4, wire.make("BufferRequest", buffer=IDS | 1)) + download(5, 1) + download(6, 2),
+    ]
+    for kind in b"mdwpfnzt":
+        outputs = {ord("n"): [], ord("z"): list(range(10, 30)), ord("t"): [10, 11]}.get(kind, [10])
+        args = {ord("n"): [], ord("z"): [], ord("t"): [1, 2]}.get(kind, [1])
+        body = hello() + compile_(2, 1, bytes([kind])) + upload(3, 1, 11, [2], pair) + upload(4, 2, 11, [2], pair)
+        body += execute(5, 1, args, outputs) + execute(6, 1, args, [], QUIET, fetch=[0] if outputs else [])
+        if args:
+            body += execute(7, 1, [0] * len(args), [40 + i for i in range(len(outputs))], 0, pair, inline_args=[inline])
+        body += b"".join(download(20 + i, output) for i, output in enumerate(outputs[:3])) + delete(50, 1, *outputs[:1])
+        body += frame(REQUEST, "Program.Describe", 51, wire.make("ProgramRequest", program=IDS | 1))
+        body += frame(REQUEST, "Program.Release", 52, wire.make("ReleaseRequest", programs=[IDS | 1])) + execute(53, 1, args, [60])
+        bodies.append(body)
+    bodies.append(hello() + compile_(2, 1, b"m", options=dict(num_replicas=2, device_assignment=[0, 1],
+                                                              overrides=[dict(name="xla_dump_to", text="/x")])))
+    for body in bodies:
+        yield bytes([first]) + body
+        first = (first + 5) % 16
 
 
 if __name__ == "__main__":

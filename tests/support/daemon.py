@@ -39,7 +39,7 @@ class DaemonFailed(AssertionError):
 
 
 def binary_path() -> pathlib.Path:
-    path = pathlib.Path(os.environ.get("PJRTD_BINARY", REPOSITORY / "build" / "release" / "bin" / "pjrtd"))
+    path = pathlib.Path(os.environ.get("PJRTD_BINARY", REPOSITORY / "build" / "release" / "bin" / "pjrtd")).absolute()
     if not os.access(path, os.X_OK):
         raise DaemonFailed(f"no pjrtd at {path}: build it, or set PJRTD_BINARY")
     return path
@@ -48,7 +48,7 @@ def binary_path() -> pathlib.Path:
 def plugin_path() -> pathlib.Path:
     named = os.environ.get("PJRTD_TEST_PLUGIN")
     if named:
-        path = pathlib.Path(named)
+        path = pathlib.Path(named).absolute()
     else:
         found = importlib.util.find_spec("lammps_jax_pjrt_cpu")
         if found is None or not found.submodule_search_locations:

@@ -1,0 +1,172 @@
+/* Whatever one client sends, on the transport, service and state of the daemon over a plugin layer in memory. The first
+ * byte says in what pieces it is written and how the client leaves.
+ *
+ * What must hold: every frame that comes back is well formed, no call has two replies, and after the client has gone
+ * nothing of it is left. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "memory_plugin.h"
+#include "transport/local_server.h"
+
+#define REQUIRE(claim)                                                           \
+  do {                                                                           \
+    if (!(claim)) {                                                              \
+      fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #claim); \
+      abort();                                                                   \
+    }                                                                            \
+  } while (0)
+
+enum { MAX_REPLIES = 4096 };
+
+static uv_loop_t loop;
+static pjrtd_runtime *runtime;
+static local_server *server;
+static pjrtd_settings settings = {
+    .loop_execute_us = 100,
+    .lane_stall_ms = 60000,
+    .max_stuck = 4,
+    .compile_stack_mib = 1,
+    .max_connections = 10,
+    .max_calls_in_flight = 64,
+    .max_buffer_bytes = 32 << 20,
+    .max_program_bytes = 1 << 20,
+    .max_session_buffers = 1000,
+    .max_session_programs = 100,
+    .max_queued_bytes = 4 << 20,
+    .client_stall_seconds = 30,
+    .handshake_seconds = 10,
+    .upload_credit_bytes = 1 << 20,
+    .drain_seconds = 1,
+};
+
+static void start(void) {
+  pjrtd_log_set_level(PJRTD_LOG_ERROR + 1);
+  REQUIRE(uv_loop_init(&loop) == 0);
+  REQUIRE(!pjrtd_runtime_create(&loop, &settings, memory_plugin_create(), &runtime));
+  REQUIRE(!pjrtd_service_init());
+  REQUIRE(!local_server_create(runtime, &server));
+  runtime->flush = local_server_flush;
+  runtime->flush_user = server;
+}
+
+static void turn(void) {
+  uv_run(&loop, UV_RUN_NOWAIT);
+  pjrtd_runtime_settle(runtime);
+  local_server_flush(server);
+  pjrtd_runtime_end_turn(runtime);
+}
+
+/* ---- what comes back ---- */
+
+typedef struct {
+  uint8_t *data;
+  size_t size, capacity;
+  uint64_t replied[MAX_REPLIES];
+  size_t num_replied;
+} answers;
+
+static void check_frame(answers *all, const pjrtd_frame_header *header) {
+  if (header->kind != PJRTD_FRAME_REPLY) return;
+  REQUIRE(header->call);
+  for (size_t i = 0; i < all->num_replied; i++) REQUIRE(all->replied[i] != header->call);
+  if (all->num_replied < MAX_REPLIES) all->replied[all->num_replied++] = header->call;
+}
+
+static void check_frames(answers *all) {
+  size_t at = 0;
+  pjrtd_frame_header header;
+  while (all->size - at >= PJRTD_FRAME_HEADER_BYTES) {
+    REQUIRE(!pjrtd_frame_decode(all->data + at, &header));
+    REQUIRE(!header.quiet && !header.num_descriptors);
+    size_t whole = PJRTD_FRAME_HEADER_BYTES + (size_t)header.payload_bytes + header.bulk_bytes;
+    if (all->size - at < whole) break;
+    check_frame(all, &header);
+    at += whole;
+  }
+  memmove(all->data, all->data + at, all->size - at);
+  all->size -= at;
+}
+
+/* False at the end of the stream. */
+static bool receive(int descriptor, answers *all) {
+  for (;;) {
+    if (all->capacity - all->size < 65536) {
+      all->capacity = all->capacity * 2 + 65536;
+      all->data = realloc(all->data, all->capacity);
+      REQUIRE(all->data);
+    }
+    ssize_t got = recv(descriptor, all->data + all->size, all->capacity - all->size, MSG_DONTWAIT);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) break;
+    if (got <= 0) return false;
+    all->size += (size_t)got;
+  }
+  check_frames(all);
+  return true;
+}
+
+/* ---- the client ---- */
+
+static size_t piece_of(uint8_t style, size_t left) {
+  static const size_t pieces[] = {SIZE_MAX, 1, 31, 4096};
+  size_t piece = pieces[style & 3];
+  return piece < left ? piece : left;
+}
+
+static void play(int descriptor, uint8_t style, const uint8_t *data, size_t size, answers *all) {
+  bool reads = !(style & 4);
+  while (size) {
+    ssize_t sent = send(descriptor, data, piece_of(style, size), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0 && errno != EAGAIN) return;
+    if (sent > 0) {
+      data += sent;
+      size -= (size_t)sent;
+    }
+    turn();
+    if (reads && !receive(descriptor, all)) return;
+    if (sent < 0 && !reads) return; /* nobody reads on either side: it would be cut off */
+  }
+  if (style & 8) shutdown(descriptor, SHUT_WR);
+  for (int i = 0; i < 20 && reads; i++) {
+    turn();
+    if (!receive(descriptor, all)) return;
+    if (runtime->jobs_running) usleep(20);
+  }
+}
+
+static bool anything_left(void) {
+  const pjrtd_stats *stats = &runtime->stats;
+  return runtime->jobs_running || runtime->doomed || runtime->ready.first || memory_plugin_count_objects() ||
+         stats->connections || stats->calls_in_flight || stats->sessions || stats->buffers || stats->buffer_bytes ||
+         stats->programs || stats->staging_bytes;
+}
+
+static void wait_until_gone(void) {
+  uint64_t until_ns = pjrtd_clock_now_ns() + UINT64_C(20000000000);
+  while (anything_left()) {
+    turn();
+    if (runtime->jobs_running) usleep(20);
+    REQUIRE(pjrtd_clock_now_ns() < until_ns || !anything_left());
+  }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes) {
+  if (!runtime) start();
+  if (!size_bytes) return 0;
+  int pair[2];
+  REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) == 0);
+  pjrtd_identity identity;
+  REQUIRE(!pjrtd_identity_of_socket(pair[0], &identity));
+  REQUIRE(!local_connection_create(server, pair[0], &identity));
+  answers all = {0};
+  play(pair[1], data[0], data + 1, size_bytes - 1, &all);
+  close(pair[1]);
+  free(all.data);
+  wait_until_gone();
+  return 0;
+}
