@@ -161,6 +161,36 @@ Test(call, that_compiles_can_be_cancelled) {
   cr_assert_eq(count_answers(calls[1]), 1);
 }
 
+Test(call, that_compiles_for_long_fails_at_once_when_cancelled_with_all_that_wait_for_it) {
+  enum { LINES = 4000 };
+  char *text = malloc(LINES * 100 + 1000), *at = text;
+  at += sprintf(at, "module @long { func.func public @main(%%a: tensor<7xf32>) -> tensor<7xf32> {\n");
+  for (int i = 0; i < LINES; i++) {
+    char before[16];
+    sprintf(before, i ? "%%s%d" : "%%a", i - 1);
+    at += sprintf(at, "  %%s%d = stablehlo.%s %s : tensor<7xf32>\n", i, i % 2 ? "sine" : "exponential", before);
+  }
+  sprintf(at, "  return %%s%d : tensor<7xf32> } }\n", LINES - 1);
+  uint64_t id = ++client->next_program, pair = make_pair(1, 2), output = ++client->next_buffer;
+  uint64_t call = post_compile(id, text, (how){0});
+  for (size_t sent = 0, size = strlen(text); sent < size; sent += 60000)
+    cr_assert(
+        send_item(call, (const uint8_t *)text + sent, (uint32_t)(size - sent < 60000 ? size - sent : 60000), 1 << 20));
+  uint64_t waiting = describe(id), running = execute((execution){id, 1, {pair}, 1, {output}}, (how){0});
+  TURN_UNTIL(pjrtd_lane_get_stats(runtime->compile_lane).running);
+  cancel(call);
+  fails(call, PJRTD_CODE_CANCELLED, "", 0);
+  fails(waiting, PJRTD_CODE_CANCELLED, "", call);
+  fails(running, PJRTD_CODE_CANCELLED, "", call);
+  fails(download(output), PJRTD_CODE_CANCELLED, "", call);
+  cr_assert_eq(pjrtd_lane_get_stats(runtime->compile_lane).jobs, 0, "the compiler is at it still");
+  check_pair(pair, 1, 2);
+  wait_until_idle();
+  cr_assert_eq(runtime->stats.programs, 0);
+  cr_assert_eq(count_answers(call), 1);
+  free(text);
+}
+
 Test(call, whose_answer_is_streaming_can_be_cancelled) {
   uint64_t id = ++client->next_buffer, uploading = begin_upload(id, 250000, (how){0});
   for (int i = 0; i < 10; i++) cr_assert(send_item(uploading, zeros, 100000, 100000));
