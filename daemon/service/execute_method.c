@@ -18,8 +18,9 @@ typedef struct {
   pjrtd_message ended;     /* from the plugin's thread */
   pjrtd_status *error;     /* by the job */
   pjrtd_status *event_error;
-  pjrtd_staging *copies; /* owned; NULL where outputs are read in place */
-  uint64_t started_ns, execute_ns;
+  pjrtd_staging *copies;           /* owned; NULL where outputs are read in place */
+  uint64_t started_ns, execute_ns; /* by the job */
+  uint64_t event_ns;
   bool pending, job_back, event_back; /* pending: an event tells when the devices are done */
   bool submitted, abandoned;
 } execute_call;
@@ -298,6 +299,7 @@ static pjrtd_status *fetch(execute_call *execute) {
 static void execute_finish(execute_call *execute) {
   pjrtd_execute_work *work = &execute->work;
   execute->submitted = false;
+  if (execute->event_back) execute->execute_ns = execute->event_ns - execute->started_ns;
   if (execute->error) work->num_device_outputs = 0; /* nothing was made */
   pjrtd_status *error = execute->error ? PJRTD_TAKE(execute->error) : PJRTD_TAKE(execute->event_error);
   work->program->measured_ns = execute->execute_ns;
@@ -346,7 +348,7 @@ static void deliver_event(pjrtd_message *message) {
   execute_call *execute = (execute_call *)((char *)message - offsetof(execute_call, ended));
   pjrtd_runtime_enter(execute->call.runtime);
   execute->event_back = true;
-  execute->execute_ns = pjrtd_clock_now_ns() - execute->started_ns;
+  execute->event_ns = pjrtd_clock_now_ns();
   if (execute->job_back) execute_finish(execute);
 }
 

@@ -118,8 +118,8 @@ static void on_request(pjrtd_peer *peer, const pjrtd_frame_header *header, const
   if (!status) {
     const void *message = protobuf_c_message_unpack(method->request, &allocator, header->payload_bytes, payload);
     if (!message) {
-      status = PJRTD_INVALID("the %u payload bytes of %s are not a valid %s", header->payload_bytes, method->name,
-                             method->request->short_name);
+      status = PJRTD_INVALID("the %u payload bytes of %s are not a valid %s, or decode to more than 4 MiB",
+                             header->payload_bytes, method->name, method->request->short_name);
     } else {
       pjrtd_request request = {
           .peer = peer, .header = header, .message = message, .bulk = bulk, .previous_call = before};

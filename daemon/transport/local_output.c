@@ -18,20 +18,19 @@ static bool reserve(local_connection *connection, size_t bytes) {
   if (connection->output_sent == connection->output_bytes) connection->output_sent = connection->output_bytes = 0;
   if (connection->output_capacity - connection->output_bytes >= bytes) return true;
   size_t waiting = connection->output_bytes - connection->output_sent;
-  if (connection->output_sent && connection->output_capacity >= waiting + bytes) {
+  if (connection->output_sent) {
     memmove(connection->output, connection->output + connection->output_sent, waiting);
-  } else {
-    size_t capacity = connection->output_capacity ? connection->output_capacity : KEEP_OUTPUT_BYTES;
-    while (capacity < waiting + bytes) capacity *= 2;
-    uint8_t *output = pjrtd_malloc(capacity);
-    if (!output) return false;
-    if (waiting) memcpy(output, connection->output + connection->output_sent, waiting);
-    pjrtd_free(connection->output);
-    connection->output = output;
-    connection->output_capacity = capacity;
+    connection->output_sent = 0;
+    connection->output_bytes = waiting;
   }
-  connection->output_sent = 0;
-  connection->output_bytes = waiting;
+  size_t capacity = connection->output_capacity ? connection->output_capacity : KEEP_OUTPUT_BYTES;
+  while (capacity < waiting + bytes) capacity *= 2;
+  if (capacity == connection->output_capacity) return true;
+  /* Not a fresh block: big ones grow without a copy. */
+  uint8_t *output = pjrtd_realloc(connection->output, capacity);
+  if (!output) return false;
+  connection->output = output;
+  connection->output_capacity = capacity;
   return true;
 }
 

@@ -34,6 +34,11 @@ static void on_resume(uv_idle_t *resume) {
   while (at) {
     local_connection *next = at->next_resuming;
     at->resuming = false;
+    if (pjrtd_runtime_time_is_up(server->runtime)) {
+      local_server_resume_later(server, at);
+      at = next;
+      continue;
+    }
     local_connection_read(at);
     if (at->dirty) local_connection_flush(at);
     at = next;
