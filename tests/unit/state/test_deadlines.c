@@ -81,15 +81,24 @@ Test(deadlines, can_be_taken_out_wherever_they_are) {
   for (int i = 0; i < num_passed; i++) cr_assert_not(out[passed[i] - many]);
 }
 
-/* The last of the heap takes the place of the one that goes, and may belong higher up. */
+/* The last of the heap takes the place of the one that goes, and may belong higher up there. */
 Test(deadlines, keep_their_order_when_one_of_another_branch_takes_the_place) {
-  static const uint64_t times[] = {1, 10, 2, 11, 12, 3, 4};
-  pjrtd_deadline some[7];
-  for (int i = 0; i < 7; i++) add(&some[i], times[i]);
-  pjrtd_deadlines_remove(&deadlines, &some[3]);
+  /* By place: the path down the right is early, the left half late. */
+  enum { LAST = 31 };
+  static pjrtd_deadline some[LAST + 1];
+  for (int place = 1; place <= LAST; place++) {
+    int half = place;
+    while (half > 3) half /= 2;
+    uint64_t at_ns = half == 2 ? 90 + (uint64_t)place : 50 + (uint64_t)place;
+    if (place == 1 || place == 3 || place == 7 || place == 15) at_ns = (uint64_t)place;
+    if (place == LAST) at_ns = 20;
+    add(&some[place], at_ns);
+    cr_assert_eq(some[place].place, (size_t)place);
+  }
+  pjrtd_deadlines_remove(&deadlines, &some[16]);
   run();
-  cr_assert_eq(num_passed, 6);
-  for (int i = 1; i < 6; i++) cr_assert_leq(passed[i - 1]->at_ns, passed[i]->at_ns);
+  cr_assert_eq(num_passed, LAST - 1);
+  for (int i = 1; i < LAST - 1; i++) cr_assert_leq(passed[i - 1]->at_ns, passed[i]->at_ns);
 }
 
 Test(deadlines, can_be_taken_out_twice_and_without_having_been_in) {
