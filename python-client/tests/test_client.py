@@ -282,6 +282,47 @@ def test_dropped_buffers_are_deleted_with_a_warning(fake: FakeDaemon, fake_clien
     assert all(frame.flags == 1 for frame in deletes)
 
 
+def test_the_warning_follows_the_filters(fake_client: pjrtd.Client) -> None:
+    """Whatever changed them last, and back."""
+
+    def warned() -> int:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            fake_client.buffer_from_host(1.0)
+        return len(caught)
+
+    def ignored(*entries: tuple[str, type[Warning]]) -> bool:
+        shown: list[object] = []
+        with warnings.catch_warnings():
+            warnings.resetwarnings()
+            for action, category in reversed(entries):
+                warnings.simplefilter(action, category)  # type: ignore[arg-type]
+            warnings.showwarning = lambda *args: shown.append(args)
+            fake_client.buffer_from_host(1.0)
+        return not shown
+
+    assert warned() == 1
+    assert ignored(("ignore", ResourceWarning))
+    assert warned() == 1
+    assert not ignored(("ignore", DeprecationWarning))
+    assert ignored(("ignore", DeprecationWarning), ("ignore", Warning), ("always", ResourceWarning))
+    assert not ignored(("always", ResourceWarning), ("ignore", Warning))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="something else")
+        assert warned() == 1
+
+
+def test_memory_of_the_caller_is_let_go(fake_client: pjrtd.Client) -> None:
+    """A bytearray that is still exported could not be resized."""
+    for size in (4, 300_000):
+        source, out = bytearray(size), bytearray(size)
+        with fake_client.buffer_from_host(source, "u8") as buffer:
+            source.append(1)
+            buffer.to_host(out)
+            out.append(1)
+            buffer.to_host().append(1)
+
+
 def test_large_buffers_are_deleted_at_once(fake: FakeDaemon, fake_client: pjrtd.Client) -> None:
     buffer = fake_client.buffer_from_host(bytes(2 << 20), "u8")
     buffer.to_host()

@@ -50,6 +50,7 @@ def test_nan_becomes_nan_where_the_type_has_one(dtype: DType) -> None:
     assert math.isnan(value) or dtype in (DType.F4E2M1FN, DType.F6E2M3FN, DType.F6E3M2FN)
 
 
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast")
 @pytest.mark.parametrize("dtype", [d for d in FLOATS if d.itemsize <= 2], ids=str)
 def test_every_code_of_the_small_floats_is_decoded(dtype: DType) -> None:
     kind = f"u{dtype.itemsize}"

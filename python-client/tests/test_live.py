@@ -6,7 +6,6 @@ import gc
 import os
 import threading
 import time
-import warnings
 
 import ml_dtypes
 import numpy as np
@@ -315,12 +314,11 @@ def memory_available() -> int:
     return fields["MemAvailable"]
 
 
+@pytest.mark.big
 def test_over_two_gibibytes(client: pjrtd.Client) -> None:
-    """Where the machine has the memory for it: the daemon and this process each hold the data once."""
+    """The daemon and this process each hold the data once."""
     size = (1 << 31) + 4096
-    if memory_available() < 3 * size:
-        warnings.warn(f"not run: it takes {3 * size >> 20} MiB of memory", stacklevel=1)
-        return
+    assert memory_available() > 3 * size, "too little memory here: leave it out with -m 'not big'"
     value = np.zeros(size, np.int8)
     value[1 << 31], value[-1] = 7, 42
     text = f"""func.func @main(%a: tensor<{size}xi8>) -> (tensor<1xi8>, tensor<1xi8>) {{
@@ -368,13 +366,13 @@ def test_nothing_is_left_behind(daemon: LiveDaemon, client: pjrtd.Client) -> Non
         other.sync()
         assert other.stats()["buffers"] >= before["buffers"] + 50
     stop = time.monotonic() + 10 * PATIENCE
-    while (after := client.stats())["buffers"] != before["buffers"] or after["programs"] != before["programs"]:
+    while (after := client.stats())["buffers"] > before["buffers"] or after["programs"] > before["programs"]:
         assert time.monotonic() < stop, (before, after)
         time.sleep(0.01)
     assert kept[0][0].is_deleted
 
 
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*fork")
 def test_the_exit_of_a_forked_child_leaves_the_parents_buffers(client: pjrtd.Client) -> None:
     buffers = [client.buffer_from_host([float(i)]) for i in range(20)]
     child = os.fork()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 from conftest import PATIENCE, ROOT, LiveDaemon, run_python
@@ -34,7 +33,7 @@ def in_child(work) -> int:  # noqa: ANN001
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*fork")
 def test_a_forked_child_gets_a_clear_error_and_leaves_the_parent_alone(fake: FakeDaemon, fake_client: pjrtd.Client) -> None:
     exe = fake_client.compile("f32[]->f32[]")
     buffer = fake_client.buffer_from_host(4.0)
@@ -58,7 +57,7 @@ def test_a_forked_child_gets_a_clear_error_and_leaves_the_parent_alone(fake: Fak
     exe.close()
 
 
-@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.*fork")
 def test_a_fork_while_another_thread_uses_the_client(fake: FakeDaemon, fake_client: pjrtd.Client) -> None:
     import threading
 
@@ -166,9 +165,23 @@ def test_no_source_file_imports_what_is_not_in_the_standard_library() -> None:
                 assert name is not None and name.partition(".")[0] in allowed, f"{path.name} imports {name}"
 
 
+IMPORT = """
+import time
+started = time.process_time()
+import pjrtd
+print(time.process_time() - started)
+"""
+
+
+def test_the_import_is_quick() -> None:
+    """In processor time, because the machine may be busy: under 15 ms, the best of some tries."""
+    run_python(IMPORT, PYTHONDONTWRITEBYTECODE="")  # compiles
+    best = min(float(run_python(IMPORT, PYTHONDONTWRITEBYTECODE="").stdout) for _ in range(10))
+    assert best < 0.015, f"{best * 1e3:.1f} ms"
+
+
 START = """
-import array, sys, time
-started = time.perf_counter()
+import array, sys
 import pjrtd
 client = pjrtd.Client.create(sys.argv[1])
 exe = client.compile(sys.argv[2])
@@ -186,13 +199,16 @@ func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {
 
 
 @pytest.mark.live
-def test_start_to_first_result_is_quick(daemon: LiveDaemon) -> None:
-    """Interpreter start, import, connect, compile, first result. The bound is for a machine at rest; the best of some
-    tries comes near that."""
+def test_a_whole_program_takes_little_processor_time(daemon: LiveDaemon) -> None:
+    """Interpreter start, import, connect, compile, first result, end: under 80 ms, the best of some tries. How long it
+    takes on the clock is for the benchmark to say, on a machine at rest."""
+    import resource
+
     best = 1e9
-    for _ in range(12):
-        started = time.perf_counter()
-        run = run_python(START, daemon.target, DOUBLE)
-        best = min(best, time.perf_counter() - started)
+    for _ in range(10):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        run = run_python(START, daemon.target, DOUBLE, PYTHONDONTWRITEBYTECODE="")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
         assert run.returncode == 0, run.stderr
-    assert best < 0.120 * max(1.0, PATIENCE), f"{best * 1e3:.0f} ms"
+        best = min(best, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert best < 0.080, f"{best * 1e3:.0f} ms"

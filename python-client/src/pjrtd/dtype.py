@@ -158,6 +158,7 @@ for _name, _code, _bits, _itemsize, _numpy_name in _TABLE:
     if _numpy_name:
         _BY_NAME[_numpy_name] = _dtype
 
+_of_numpy: dict[object, DType] = {}
 _OF_PYTHON = {bool: DType.PRED, int: DType.S32, float: DType.F32, complex: DType.C64}
 
 
@@ -217,7 +218,12 @@ def as_dtype(value: Any) -> DType:
 
 def from_numpy(dtype: Any) -> DType | None:
     """The element type of an instance of numpy.dtype, whatever its byte order; None where PJRT has none."""
-    return _BY_NAME.get(dtype.name)
+    found = _of_numpy.get(dtype)
+    if found is None:
+        found = _BY_NAME.get(dtype.name)  # NumPy makes the name up each time
+        if found is not None:
+            _of_numpy[dtype] = found
+    return found
 
 
 def _import(name: str) -> Any:
