@@ -124,7 +124,7 @@ def test_donation(client: pjrtd.Client) -> None:
         (out,) = step(a, b)
         assert out.tolist() == [11.0, 22.0, 33.0, 44.0]
         assert a.is_deleted and not b.is_deleted
-        with pytest.raises(errors.InvalidArgument, match="donated"):
+        with pytest.raises(errors.HandleClosed, match="donated"):
             a.to_host()
         with pytest.raises(errors.HandleClosed, match="donated"):
             step(a, b)

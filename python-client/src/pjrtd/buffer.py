@@ -179,9 +179,14 @@ class Buffer(_Typed[DT]):
         return False
 
     def _check(self) -> bytes:
-        """Its id. Raises HandleClosed where it has none any more."""
+        """Its id. Raises HandleClosed where it was closed or consumed."""
         if not self._id:
             raise HandleClosed("the buffer is closed")
+        if self._live is None and self._was_consumed():
+            raise HandleClosed(
+                "the buffer was donated to a program, which consumed it",
+                hint="use that program's result, or compile without the donation",
+            )
         return self._id
 
     def _stat(self, until: float | None) -> StatReply:
@@ -189,13 +194,15 @@ class Buffer(_Typed[DT]):
         from ._proto.wire import decode
 
         call = self._client._connection.request(  # pyright: ignore[reportPrivateUsage]
-            methods.BUFFER_STAT, b"\x08" + self._check(), until
+            methods.BUFFER_STAT, b"\x08" + self._id, until
         )
         return decode(StatReply, call.payload)
 
     def block_until_ready(self, timeout: float | None = None) -> Buffer[DT]:
         """Waits until its data is there, and returns it. Raises what the program that makes it failed with."""
-        self._stat(timeouts.resolve(timeout))
+        until = timeouts.resolve(timeout)
+        self._check()
+        self._stat(until)
         return self
 
     # ---- its data ----
@@ -211,7 +218,8 @@ class Buffer(_Typed[DT]):
         until = timeouts.current.get() if timeout is None else timeouts.resolve(timeout)
         connection = self._client._connection  # pyright: ignore[reportPrivateUsage]
         if out is None:
-            return connection.download(self._id or self._check(), self._placement.type.nbytes, None, until)
+            id = self._id if self._live is not None else self._check()
+            return connection.download(id, self._placement.type.nbytes, None, until)
         size = self._placement.type.nbytes
         view, finish = _writable(out)
         if view.nbytes != size:
