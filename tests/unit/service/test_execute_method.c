@@ -448,3 +448,70 @@ Test(execute_method, keeps_those_of_hundreds_of_results_that_have_an_id) {
   cr_assert_eq(runtime->stats.buffers, 1 + 133);
   free(text);
 }
+
+/* ---- several devices ---- */
+
+static uint64_t upload_pair_on(int device, float first, float second) {
+  const float values[] = {first, second};
+  Pjrtd__V1__TensorType type = PJRTD__V1__TENSOR_TYPE__INIT;
+  type.dtype = PJRTD__V1__DTYPE__DTYPE_F32;
+  type.n_dims = 1;
+  type.dims = (int64_t[]){2};
+  Pjrtd__V1__UploadRequest message = PJRTD__V1__UPLOAD_REQUEST__INIT;
+  message.buffer = ++client->next_buffer;
+  message.type = &type;
+  message.data_bytes = 8;
+  message.placement_case = PJRTD__V1__UPLOAD_REQUEST__PLACEMENT_DEVICE;
+  message.device = device;
+  succeed(request(PJRTD_METHOD_Buffer_Upload, &message.base, (how){.bulk = values, .bulk_bytes = 8}));
+  return message.buffer;
+}
+
+Test(execute_method, runs_on_several_devices_with_lists_that_are_device_major) {
+  static const char text[] =
+      "module @two { func.func public @main(%a: tensor<2xf32>, %b: tensor<2xf32>) -> (tensor<2xf32>, tensor<2xf32>) {\n"
+      "  %0 = stablehlo.add %a, %b : tensor<2xf32>\n  %1 = stablehlo.multiply %a, %b : tensor<2xf32>\n"
+      "  return %0, %1 : tensor<2xf32>, tensor<2xf32> } }\n";
+  Pjrtd__V1__CompileOptions options = PJRTD__V1__COMPILE_OPTIONS__INIT;
+  options.num_replicas = 2;
+  Pjrtd__V1__CompileRequest compile_message = PJRTD__V1__COMPILE_REQUEST__INIT;
+  compile_message.program = ++client->next_program;
+  compile_message.code_bytes = strlen(text);
+  compile_message.options = &options;
+  Pjrtd__V1__CompileReply *compiled = reply(request(PJRTD_METHOD_Program_Compile, &compile_message.base,
+                                                    (how){.bulk = text, .bulk_bytes = (uint32_t)strlen(text)}),
+                                            &pjrtd__v1__compile_reply__descriptor);
+  cr_assert_eq(compiled->description->n_devices, 2);
+  int devices[] = {compiled->description->devices[0], compiled->description->devices[1]};
+  free_reply(compiled);
+  uint64_t args[4];
+  for (int i = 0; i < 4; i++) args[i] = upload_pair_on(devices[i / 2], (float)i + 1, (float)i + 10);
+  settings.loop_execute_us = 1000000;
+  for (int round = 0; round < 3; round++) {
+    uint64_t first = client->next_buffer + 1;
+    client->next_buffer += 3;
+    /* The second device's sum is not kept, but fetched. */
+    uint64_t call = execute((execution){compile_message.program,
+                                        4,
+                                        {args[0], args[1], args[2], args[3]},
+                                        4,
+                                        {first, first + 1, 0, first + 2},
+                                        1,
+                                        {2}},
+                            (how){0});
+    recorded *frame = answer(call);
+    if (frame->header.kind != PJRTD_FRAME_REPLY) succeed(call);
+    float values[2];
+    memcpy(values, frame->bulk, 8);
+    cr_assert_eq(values[0], 7);
+    cr_assert_eq(values[1], 25);
+    check_pair(first, 3, 21);
+    check_pair(first + 1, 2, 110);
+    check_pair(first + 2, 12, 156);
+  }
+  cr_assert_eq(runtime->stats.executes_on_loop, 0);
+  uint64_t swapped = execute((execution){compile_message.program, 4, {args[2], args[1], args[0], args[3]}}, (how){0});
+  fails(swapped, PJRTD_CODE_INVALID_ARGUMENT, "argument 0 of device", swapped);
+  uint64_t few = execute((execution){compile_message.program, 2, {args[0], args[1]}}, (how){0});
+  fails(few, PJRTD_CODE_INVALID_ARGUMENT, "supplied 2 arguments, expected 4", few);
+}
