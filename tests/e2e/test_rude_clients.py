@@ -38,9 +38,19 @@ def strict():
         yield daemon
 
 
-def test_100k_small_calls_without_reading(strict: Daemon) -> None:
+@pytest.fixture
+def other(strict: Daemon):
+    """A well-behaved client of that daemon. After the test there is nobody else."""
+    with Bystander(strict) as neighbour:
+        neighbour.check()
+        yield neighbour
+        neighbour.finish()
+        neighbour.check()
+    strict.settled()
+
+
+def test_100k_small_calls_without_reading(strict: Daemon, other: Bystander) -> None:
     """Answers that nobody reads fill a bounded queue, then the socket; then the client is cut off."""
-    other = Bystander(strict)
     before = strict.stats()
     resident = strict.resident_bytes()
     client = strict.connect(timeout=15 * PATIENCE)
@@ -62,8 +72,6 @@ def test_100k_small_calls_without_reading(strict: Daemon) -> None:
     assert strict.stats().clients_cut_off == before.clients_cut_off + 1
     client.close()
     other.check()
-    other.close()
-    strict.settled()
 
 
 def test_100k_small_calls_with_reading(strict: Daemon) -> None:
@@ -82,9 +90,9 @@ def test_100k_small_calls_with_reading(strict: Daemon) -> None:
         assert seen == set(calls)
 
 
-def test_a_download_that_nobody_reads(strict: Daemon) -> None:
+def test_a_download_that_nobody_reads(strict: Daemon, other: Bystander) -> None:
     """256 MB under unlimited credit, not read: bounded memory, then cut off; the others go on."""
-    other = Bystander(strict).run_in_background()
+    other.run_in_background()
     before = strict.stats()
     client = strict.connect(download_credit_bytes=2**62)
     size = 256 * MIB
@@ -97,14 +105,10 @@ def test_a_download_that_nobody_reads(strict: Daemon) -> None:
         assert time.monotonic() < give_up, "a client that reads nothing was not cut off"
         time.sleep(0.05)
     client.close()
-    other.finish()
-    other.close()
-    strict.settled()
 
 
-def test_a_download_without_credit_only_waits(strict: Daemon) -> None:
+def test_a_download_without_credit_only_waits(strict: Daemon, other: Bystander) -> None:
     """A client that grants nothing is not throttled by the socket: it stays, and costs nothing."""
-    other = Bystander(strict)
     with strict.connect(download_credit_bytes=1000) as client:
         buffer = client.upload("u8", [8 * MIB], bytes(8 * MIB))
         call = client.start("Buffer.Download", buffer=buffer)
@@ -116,14 +120,12 @@ def test_a_download_without_credit_only_waits(strict: Daemon) -> None:
         while received < 8 * MIB:
             received += len(client.receive_of(call).bulk)
         assert client.call("Runtime.Info").pid
-    other.close()
-    strict.settled()
 
 
-def test_a_slow_reader_is_served_beside_a_quick_one(strict: Daemon) -> None:
+def test_a_slow_reader_is_served_beside_a_quick_one(strict: Daemon, other: Bystander) -> None:
     """It takes a moment for each piece, for longer than the patience with those who read nothing. (The kernel tells the
     writer about progress in steps of some 150 KB.)"""
-    other = Bystander(strict).run_in_background()
+    other.run_in_background()
     before = strict.stats().clients_cut_off
     client = strict.connect(download_credit_bytes=2**62, receive_buffer_bytes=4096)
     buffer = client.upload("u8", [16 * MIB], bytes(16 * MIB))
@@ -133,28 +135,22 @@ def test_a_slow_reader_is_served_beside_a_quick_one(strict: Daemon) -> None:
         assert client.socket.recv(40_000), "cut off while it was reading"
         time.sleep(0.05)
     assert strict.stats().clients_cut_off == before
-    other.finish()
-    other.close()
     client.close()
-    strict.settled()
 
 
-def test_a_reader_of_one_kilobyte_a_second_harms_nobody(strict: Daemon) -> None:
-    other = Bystander(strict).run_in_background()
+def test_a_reader_of_one_kilobyte_a_second_harms_nobody(strict: Daemon, other: Bystander) -> None:
+    other.run_in_background()
     client = strict.connect(download_credit_bytes=2**62, receive_buffer_bytes=4096)
     buffer = client.upload("u8", [16 * MIB], bytes(16 * MIB))
     client.start("Buffer.Download", buffer=buffer)
     began = time.monotonic()
     while time.monotonic() - began < 2 and client.socket.recv(100):
         time.sleep(0.1)
-    other.finish()
-    other.close()
     client.close()
-    strict.settled()
 
 
-def test_a_slow_writer_is_served_beside_a_quick_one(strict: Daemon) -> None:
-    other = Bystander(strict).run_in_background()
+def test_a_slow_writer_is_served_beside_a_quick_one(strict: Daemon, other: Bystander) -> None:
+    other.run_in_background()
     with strict.connect() as client:
         buffer = client.new_buffer()
         data = bytes(range(256)) * 300
@@ -164,14 +160,10 @@ def test_a_slow_writer_is_served_beside_a_quick_one(strict: Daemon) -> None:
             time.sleep(0.1)
         client.reply(call, "Buffer.Upload")
         assert client.download(buffer) == data
-    other.finish()
-    other.close()
-    strict.settled()
 
 
-def test_a_stopped_client_goes_on_where_it_was(strict: Daemon) -> None:
+def test_a_stopped_client_goes_on_where_it_was(strict: Daemon, other: Bystander) -> None:
     """SIGSTOP while it downloads in a loop, SIGCONT, and every value is still right."""
-    other = Bystander(strict)
     child = rude_child(strict, "good_loop")
     child.stdout.readline()
     child.send_signal(signal.SIGSTOP)
@@ -183,8 +175,6 @@ def test_a_stopped_client_goes_on_where_it_was(strict: Daemon) -> None:
     child.stdin.flush()
     assert child.wait(30 * PATIENCE) == 0
     other.check()
-    other.close()
-    strict.settled()
 
 
 RUDE_CHILD = """

@@ -65,4 +65,12 @@ class Bystander:
 
     def close(self) -> None:
         self._stop.set()
+        if self._thread is not None:
+            self._thread.join(self.client.timeout + 5)
         self.client.close()
+
+    def __enter__(self) -> Bystander:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

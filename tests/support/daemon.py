@@ -225,8 +225,9 @@ class Daemon:
         return {name: getattr(stats, name) for name in BALANCED}
 
     def settled(self, ready: Callable[[dict[str, int]], bool] | None = None, seconds: float = 10.0) -> dict[str, int]:
-        """The balance once it satisfies `ready`; without one, once nobody but the observer is connected."""
-        wanted = ready or (lambda now: now["connections"] == 1 and now["calls_in_flight"] <= 1)
+        """The balance once it satisfies `ready`; without one, once there is nobody and nothing but the observer."""
+        nothing = dict.fromkeys(BALANCED, 0) | {"connections": 1, "sessions": 1}
+        wanted = ready or (lambda now: now | {"calls_in_flight": 0} == nothing)
         give_up = time.monotonic() + seconds * PATIENCE
         while True:
             self.check_alive()

@@ -38,8 +38,8 @@ class Frame(NamedTuple):
     flags: int
     call: int
     deadline_ns: int
-    payload: bytes
-    bulk: bytes
+    payload: bytes | bytearray
+    bulk: bytes | bytearray
 
 
 class CallFailed(Exception):
@@ -106,6 +106,7 @@ class RawClient:
         self.timeout = timeout
         self.last_call = 0
         self._received = bytearray()
+        self._buffer = bytearray(1 << 16)
         self._frames: dict[int, deque[Frame]] = defaultdict(deque)
         self._granted: dict[int, int] = defaultdict(int)
         self._last_id = {"buffer": 0, "program": 0}
@@ -151,16 +152,31 @@ class RawClient:
         self.send_bytes(frame(REQUEST, method, chosen, payload, bulk, flags, deadline_ns))
         return chosen
 
-    def _read(self, count: int) -> bytes:
+    def _receive_into(self, place: memoryview) -> int:
+        try:
+            return self.socket.recv_into(place)
+        except ConnectionResetError:
+            return 0
+
+    def _read(self, count: int) -> bytes | bytearray:
+        if count > 1 << 16 and len(self._received) < count:  # bulk goes where it stays
+            whole = bytearray(count)
+            have = len(self._received)
+            whole[:have] = self._received
+            self._received.clear()
+            with memoryview(whole) as view:
+                while have < count:
+                    got = self._receive_into(view[have:])
+                    if not got:
+                        raise Closed(f"closed with {have} bytes of an unfinished frame")
+                    have += got
+            return whole
         while len(self._received) < count:
-            try:
-                more = self.socket.recv(1 << 18)
-            except ConnectionResetError:
-                more = b""
-            if not more:
+            got = self._receive_into(memoryview(self._buffer))
+            if not got:
                 raise Closed(f"closed with {len(self._received)} bytes of an unfinished frame")
-            self._received += more
-        taken = bytes(self._received[:count])
+            self._received += memoryview(self._buffer)[:got]
+        taken = bytes(memoryview(self._received)[:count])
         del self._received[:count]
         return taken
 
