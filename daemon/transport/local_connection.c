@@ -329,8 +329,14 @@ bool local_connection_read(local_connection *connection) {
 void local_connection_on_poll(uv_poll_t *poll, int status, int events) {
   local_connection *connection = poll->data;
   pjrtd_runtime_enter(connection->peer.runtime);
-  /* The event comes again in the next turn: thousands of connections do not get theirs in one. */
-  if (pjrtd_runtime_time_is_up(connection->peer.runtime)) return;
+  /* Thousands of connections do not all get their turn in one: this one is out of the poll until its turn comes, since
+   * libuv asks the kernel again and again while there are that many events. */
+  if (status >= 0 && pjrtd_runtime_time_is_up(connection->peer.runtime)) {
+    uv_poll_stop(poll);
+    connection->events = 0;
+    local_server_resume_later(connection->server, connection);
+    return;
+  }
   if (status < 0) {
     local_connection_close(connection);
     return;

@@ -40,7 +40,7 @@ static void on_resume(uv_idle_t *resume) {
       continue;
     }
     local_connection_read(at);
-    if (at->dirty) local_connection_flush(at);
+    local_connection_flush(at); /* puts it back into the poll, too */
     at = next;
   }
   if (!server->resuming) uv_idle_stop(resume);
