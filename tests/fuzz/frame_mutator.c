@@ -47,6 +47,7 @@ static size_t mutate_part(uint8_t *data, size_t size_bytes, size_t max_bytes, co
   if (old_bytes > sizeof part) return size_bytes;
   size_t at = frame->at + PJRTD_FRAME_HEADER_BYTES + (bulk ? frame->payload_bytes : 0);
   size_t most = max_bytes - (size_bytes - old_bytes);
+  if (!most) return size_bytes; /* libFuzzer would write one byte all the same */
   if (most > sizeof part) most = sizeof part;
   memcpy(part, data + at, old_bytes);
   uint32_t new_bytes = (uint32_t)LLVMFuzzerMutate(part, old_bytes, most);
