@@ -83,10 +83,13 @@ UNUSED static const char *test_plugin_path(void) {
   return path;
 }
 
-static char *test_options[] = {"cpu_device_count=2"};
+/* PJRTD_TEST_OPTION adds one: asynchronous=true makes the CPU hand over to threads of its own, as other platforms do.
+ */
+static char *test_options[] = {"cpu_device_count=2", NULL};
 
 UNUSED static pjrtd_status *try_runtime(void) {
-  settings.option = (pjrtd_text_list){test_options, 1};
+  test_options[1] = getenv("PJRTD_TEST_OPTION");
+  settings.option = (pjrtd_text_list){test_options, test_options[1] ? 2 : 1};
   pjrtd_plugin *plugin;
   PJRTD_TRY(pjrtd_plugin_load(test_plugin_path(), &plugin));
   return pjrtd_runtime_create(&loop, &settings, plugin, &runtime);
