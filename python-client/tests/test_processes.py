@@ -85,6 +85,55 @@ def test_a_fork_while_another_thread_uses_the_client(fake: FakeDaemon, fake_clie
     assert not thread.is_alive() and failures == []
 
 
+FORK_IN_AN_IMPORT = """
+import os, signal, sys, threading, time
+import pjrtd
+client = pjrtd.Client.create(sys.argv[1])
+
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "pjrtd.element":
+            importing.set()
+            time.sleep(1)
+
+importing = threading.Event()
+sys.meta_path.insert(0, Slow())
+thread = threading.Thread(target=lambda: client.buffer_from_host([1.0]).close())
+thread.start()
+importing.wait()
+child = os.fork()
+if not child:
+    signal.alarm(10)
+    own = pjrtd.Client.create(sys.argv[1])
+    ok = own.buffer_from_host([2.0]).tolist() == [2.0]
+    os._exit(0 if ok else 1)
+thread.join()
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) and 1)
+"""
+
+
+def test_a_fork_in_the_middle_of_an_import_by_another_thread(fake: FakeDaemon) -> None:
+    run = run_python(FORK_IN_AN_IMPORT, fake.target)
+    assert run.returncode == 0, run.stderr
+
+
+def test_nothing_is_left_to_import_in_a_forked_child() -> None:
+    from pjrtd import connection
+
+    code = """
+import os, sys, pjrtd
+from pjrtd import connection
+connection._before_fork()
+print(*(name for name in sys.modules if name.startswith("pjrtd.")))
+"""
+    loaded = set(run_python(code).stdout.split())
+    root = ROOT / "src" / "pjrtd"
+    every = {".".join(("pjrtd", *path.relative_to(root).with_suffix("").parts)) for path in root.rglob("*.py")}
+    never_on_demand = {"pjrtd.typing", "pjrtd._proto.execute", "pjrtd._proto.session", "pjrtd.local_transport"}
+    assert {name for name in every if not name.endswith("__init__")} - loaded <= never_on_demand
+    assert connection._ON_DEMAND  # pyright: ignore[reportPrivateUsage]
+
+
 EXIT = """
 import sys, pjrtd
 client = pjrtd.Client.create(sys.argv[1])

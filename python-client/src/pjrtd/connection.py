@@ -286,7 +286,23 @@ def _watch_forks(connection: Connection) -> None:
         import os
 
         _fork_hook_is_set = True
-        os.register_at_fork(after_in_child=_after_fork_in_child)
+        os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)
+
+
+# Modules that are imported when they are first needed.
+_ON_DEMAND = (
+    *("_proto.admin", "_proto.buffer", "_proto.frame", "_proto.program", "_proto.runtime"),
+    *("compile_options", "dlpack", "element", "memory", "plugin"),
+)
+
+
+def _before_fork() -> None:
+    """A child that is forked while another thread imports a module can never import it: its lock stays taken. So there
+    is nothing left to import when a process with connections forks."""
+    from importlib import import_module
+
+    for name in _ON_DEMAND:
+        import_module(f"{__package__}.{name}")
 
 
 def _after_fork_in_child() -> None:

@@ -7,6 +7,7 @@ the small floating-point types.
 from __future__ import annotations
 
 from array import array
+from bisect import bisect_left
 from math import copysign, inf, isinf, isnan, nan
 from struct import Struct, pack
 
@@ -103,8 +104,6 @@ class _SmallFloat:
 
 def _nearest(values: list[float], value: float) -> int:
     """The index of the nearest of ascending values; of two equally near, the even one."""
-    from bisect import bisect_left
-
     above = bisect_left(values, value)
     if above == len(values):
         return above - 1
