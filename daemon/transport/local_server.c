@@ -30,6 +30,7 @@ static void on_resume(uv_idle_t *resume) {
   local_server *server = resume->data;
   local_connection *at = server->resuming;
   server->resuming = NULL;
+  server->last_resuming = &server->resuming;
   pjrtd_runtime_enter(server->runtime);
   while (at) {
     local_connection *next = at->next_resuming;
@@ -49,8 +50,9 @@ static void on_resume(uv_idle_t *resume) {
 void local_server_resume_later(local_server *server, local_connection *connection) {
   if (connection->resuming || connection->closed) return;
   connection->resuming = true;
-  connection->next_resuming = server->resuming;
-  server->resuming = connection;
+  connection->next_resuming = NULL;
+  *server->last_resuming = connection;
+  server->last_resuming = &connection->next_resuming;
   if (!uv_is_active((uv_handle_t *)&server->resume)) uv_idle_start(&server->resume, on_resume);
 }
 
@@ -58,6 +60,7 @@ void local_server_forget(local_server *server, local_connection *connection) {
   for (local_connection **at = &server->resuming; *at && connection->resuming; at = &(*at)->next_resuming) {
     if (*at != connection) continue;
     *at = connection->next_resuming;
+    if (server->last_resuming == &connection->next_resuming) server->last_resuming = at;
     connection->resuming = false;
     break;
   }
@@ -162,6 +165,7 @@ pjrtd_status *local_server_create(pjrtd_runtime *runtime, local_server **out_ser
   }
   server->runtime = runtime;
   server->settings = runtime->settings;
+  server->last_resuming = &server->resuming;
   uv_prepare_init(runtime->loop, &server->prepare);
   uv_idle_init(runtime->loop, &server->spin);
   uv_idle_init(runtime->loop, &server->resume);

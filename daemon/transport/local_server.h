@@ -19,10 +19,10 @@ struct local_server {
   local_connection *dirty;
   uint8_t *input; /* shared by all connections */
   uv_prepare_t prepare;
-  uv_idle_t spin;   /* active while polling: the loop does not sleep */
-  uv_idle_t resume; /* active while connections have frames that wait for a later turn */
-  local_connection *resuming;
-  uv_timer_t watch; /* looks for clients that are stuck */
+  uv_idle_t spin;                              /* active while polling: the loop does not sleep */
+  uv_idle_t resume;                            /* active while connections have frames that wait for a later turn */
+  local_connection *resuming, **last_resuming; /* in order; last_resuming: where the next goes */
+  uv_timer_t watch;                            /* looks for clients that are stuck */
   bool closing;
   /* Connections that sent something of late are tried first while polling. */
   local_connection *hot[LOCAL_HOT];
