@@ -68,29 +68,41 @@ def own_daemon():
 DISTURBANCES = [a_program_of_a_second, a_program_without_end, an_upload_of_256_megabytes, a_slow_compile]
 
 
+def disturb(daemon: Daemon, disturbances: list) -> tuple[int, str]:
+    """Runs them beside a well-behaved client; (stalls of the loop, what that client saw). Wrong values fail."""
+    with Bystander(daemon) as other:
+        other.check()
+        before = daemon.stats()
+        other.run_in_background()
+        # Processes of their own: this one's interpreter lock would delay the well-behaved client.
+        context = multiprocessing.get_context("fork")
+        others = [context.Process(target=work, args=(daemon,)) for work in disturbances]
+        for process in others:
+            process.start()
+        for process in others:
+            process.join(120 * PATIENCE)
+            assert process.exitcode == 0
+        other.finish()
+        after = daemon.stats()
+        latencies = sorted(other.latencies)
+        assert len(latencies) > 20, "the well-behaved client hardly got on"
+        report = (f"{len(latencies)} rounds, p50 {statistics.median(latencies) * 1e3:.2f} ms, "
+                  f"p99 {latencies[len(latencies) * 99 // 100] * 1e3:.2f} ms, longest {latencies[-1] * 1e3:.1f} ms, "
+                  f"longest turn {after.loop_longest_turn_ns / 1e6:.2f} ms")
+        return after.loop_stalls - before.loop_stalls, report
+
+
 @pytest.mark.parametrize("disturbances", [*[[one] for one in DISTURBANCES], DISTURBANCES], ids=lambda many: " + ".join(one.__name__ for one in many))
 def test_the_loop_does_not_stall(own_daemon: Daemon, disturbances: list, record_property) -> None:  # noqa: ANN001
-    other = Bystander(own_daemon)
-    other.check()
-    before = own_daemon.stats()
-    other.run_in_background()
-    # Processes of their own: this one's interpreter lock would delay the well-behaved client.
-    context = multiprocessing.get_context("fork")
-    others = [context.Process(target=work, args=(own_daemon,)) for work in disturbances]
-    for process in others:
-        process.start()
-    for process in others:
-        process.join(120 * PATIENCE)
-        assert process.exitcode == 0
-    other.finish()
-    after = own_daemon.stats()
-    latencies = sorted(other.latencies)
-    report = (f"{len(latencies)} rounds, p50 {statistics.median(latencies) * 1e3:.2f} ms, "
-              f"p99 {latencies[len(latencies) * 99 // 100] * 1e3:.2f} ms, longest {latencies[-1] * 1e3:.1f} ms, "
-              f"longest turn {after.loop_longest_turn_ns / 1e6:.2f} ms")
-    record_property("bystander", report)
-    print(report)
-    if PATIENCE == 1:  # a sanitizer slows the loop itself down
-        assert after.loop_stalls == before.loop_stalls, report + "\n" + own_daemon.log()
-    assert len(latencies) > 20, "the well-behaved client hardly got on"
-    other.close()
+    """A virtual machine stops now and then for longer than a stall, and the daemon cannot tell: so a stall has to show
+    three times in a row to count. One of pjrtd's own making does."""
+    reports = []
+    for _ in range(3):
+        stalls, report = disturb(own_daemon, disturbances)
+        reports.append(f"{stalls} stalls; {report}")
+        if stalls == 0 or PATIENCE > 1:  # a sanitizer slows the loop itself down
+            break
+    else:
+        pytest.fail("\n".join(reports) + "\n" + own_daemon.log())
+    record_property("bystander", reports[-1])
+    print(*reports, sep="\n")
