@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import signal
 import subprocess
 import sys
 
@@ -189,3 +192,30 @@ def test_a_daemon_that_ends_is_a_clear_error_in_python() -> None:
         with pytest.raises(pjrtd.errors.PjrtError):
             client.buffer_from_host([1.0], pjrtd.DType.F32, [1]).tolist()
         client.close()
+
+
+def test_the_daemons_plugin_threads_work() -> None:
+    """A process that forks after it loaded the plugin hangs in the first matmul that needs the plugin's threads: the
+    daemon has not done so, even when it was started in the background by a shell that is gone."""
+    import numpy as np
+
+    import pjrtd
+
+    daemon = Daemon()
+    daemon.command = ["/bin/sh", "-c", "\"$@\" & echo $! > pid; wait $!", "sh", *daemon.command]
+    try:
+        daemon.start()
+        size = 600
+        program = f"""func.func @main(%a: tensor<{size}x{size}xf32>) -> tensor<{size}x{size}xf32> {{
+          %0 = stablehlo.dot_general %a, %a, contracting_dims = [1] x [0] : (tensor<{size}x{size}xf32>, tensor<{size}x{size}xf32>) -> tensor<{size}x{size}xf32>
+          return %0 : tensor<{size}x{size}xf32>
+        }}"""
+        with pjrtd.Client.create(daemon.target) as client:
+            (product,) = client.compile(program)(np.ones((size, size), np.float32))
+            assert (product.numpy() == size).all()
+        os.kill(int((daemon.folder / "pid").read_text()), signal.SIGTERM)
+        assert daemon.wait(20) == 0
+    finally:
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            os.kill(int((daemon.folder / "pid").read_text()), signal.SIGKILL)
+        daemon.discard()
