@@ -28,8 +28,8 @@ def steps_for_a_second(client: RawClient, program: int) -> int:
     return min(2**31 - 1, int(count / (time.monotonic() - began)))
 
 
-def a_program_of_a_second(daemon: Daemon) -> None:
-    with daemon.connect(timeout=60) as client:
+def a_program_of_a_second(path: str) -> None:
+    with RawClient(path, timeout=60 * PATIENCE) as client:
         program = client.compile(case("stepped_loop").text)
         count = steps_for_a_second(client, program)
         number, start = client.upload("s32", [], struct.pack("<i", count)), client.upload("u32", [], struct.pack("<I", 3))
@@ -37,16 +37,16 @@ def a_program_of_a_second(daemon: Daemon) -> None:
         assert struct.unpack("<I", client.download(result)) == (stepped(count, 3),)
 
 
-def a_program_without_end(daemon: Daemon) -> None:
-    with daemon.connect(timeout=60) as client:
+def a_program_without_end(path: str) -> None:
+    with RawClient(path, timeout=60 * PATIENCE) as client:
         program = client.compile(case("endless_loop").text)
         argument = client.upload("s32", [], struct.pack("<i", 3))
         _, call = client.start_execute(program, [argument], deadline_ns=2 * 10**9)
         assert client.failure_of(call).code == DEADLINE_EXCEEDED
 
 
-def an_upload_of_256_megabytes(daemon: Daemon) -> None:
-    with daemon.connect(timeout=60) as client:
+def an_upload_of_256_megabytes(path: str) -> None:
+    with RawClient(path, timeout=60 * PATIENCE) as client:
         size = 256 * MIB
         data = bytes(range(256)) * (size // 256)
         buffer = client.upload("u8", [size], data)
@@ -54,8 +54,8 @@ def an_upload_of_256_megabytes(daemon: Daemon) -> None:
         client.call("Buffer.Delete", buffers=[buffer])
 
 
-def a_slow_compile(daemon: Daemon) -> None:
-    with daemon.connect(timeout=120) as client:
+def a_slow_compile(path: str) -> None:
+    with RawClient(path, timeout=120 * PATIENCE) as client:
         client.compile(nested_ifs(90))
 
 
@@ -75,8 +75,8 @@ def disturb(daemon: Daemon, disturbances: list) -> tuple[int, str]:
         before = daemon.stats()
         other.run_in_background()
         # Processes of their own: this one's interpreter lock would delay the well-behaved client.
-        context = multiprocessing.get_context("fork")
-        others = [context.Process(target=work, args=(daemon,)) for work in disturbances]
+        context = multiprocessing.get_context("spawn")
+        others = [context.Process(target=work, args=(str(daemon.socket_path),)) for work in disturbances]
         for process in others:
             process.start()
         for process in others:
