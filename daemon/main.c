@@ -32,9 +32,18 @@ typedef struct {
   bool stopping;
 } app;
 
+/* libuv gives a signal its default action back with the last handle: one more SIGTERM would then kill a daemon that is
+ * ending as it was asked to. */
 static void close_signals(app *self) {
-  for (size_t i = 0; i < sizeof self->signals / sizeof *self->signals; i++)
+  sigset_t ours;
+  sigemptyset(&ours);
+  for (size_t i = 0; i < sizeof self->signals / sizeof *self->signals; i++) sigaddset(&ours, self->signals[i].signum);
+  pthread_sigmask(SIG_BLOCK, &ours, NULL);
+  for (size_t i = 0; i < sizeof self->signals / sizeof *self->signals; i++) {
+    int number = self->signals[i].signum;
     uv_close((uv_handle_t *)&self->signals[i], NULL);
+    signal(number, SIG_IGN);
+  }
 }
 
 /* Everything that can end has ended, or time is up. */
