@@ -25,6 +25,7 @@ typedef struct {
   pjrtd_settings settings;
   pjrtd_runtime *runtime;
   local_server *server;
+  pjrtd_status *start_status; /* owned; between the thread that starts and the one that waits for it */
   uv_signal_t signals[3];
   uv_timer_t drain;
   uint64_t drain_until_ns;
@@ -164,6 +165,26 @@ static pjrtd_status *start(app *self) {
   return listen_all(self);
 }
 
+static void *start_without_signals(void *user) {
+  app *self = user;
+  self->start_status = start(self);
+  return NULL;
+}
+
+/* Starts on a thread that takes no signals, which the threads that the plugin makes inherit: a signal of ours disturbs
+ * none of their system calls, and always reaches the loop's. This thread only waits, and can be killed meanwhile. */
+static pjrtd_status *start_plugin_and_server(app *self) {
+  sigset_t all, before;
+  pthread_t thread;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int error = pthread_create(&thread, NULL, start_without_signals, self);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (error) return pjrtd_status_from_errno(error, "starting a thread");
+  pthread_join(thread, NULL);
+  return PJRTD_TAKE(self->start_status);
+}
+
 static void watch_signals(app *self) {
   static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
   for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
@@ -233,7 +254,7 @@ int main(int argc, char **argv) {
   raise_descriptor_limit(self.settings.max_connections);
   FILE *out = claim_stdout();
   uv_loop_init(&self.loop);
-  status = start(&self);
+  status = start_plugin_and_server(&self);
   watch_signals(&self);
   if (!status && out) status = say_ready(&self, out);
   if (out) fclose(out);
