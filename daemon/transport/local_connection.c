@@ -342,8 +342,6 @@ void local_connection_on_poll(uv_poll_t *poll, int status, int events) {
     return;
   }
   if (events & UV_READABLE) local_connection_read(connection);
-  if (connection->closed) return;
-  pjrtd_runtime_settle(connection->peer.runtime);
-  if (connection->closed) return;
-  if (connection->dirty || events & UV_WRITABLE) local_connection_flush(connection);
+  /* Answers go out when all connections were read (local_server.c). */
+  if (events & UV_WRITABLE) local_connection_flush(connection);
 }

@@ -54,6 +54,7 @@ struct local_connection {
   uint32_t orphaned_done, orphaned_bytes;
   uint64_t last_progress_ns; /* of writing; while anything waits to be written */
   uint64_t accepted_ns;
+  uint64_t hot_until_ns; /* polled until then (local_server.h) */
 };
 
 /* Takes `descriptor`. On failure it is closed. */

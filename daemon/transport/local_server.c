@@ -8,6 +8,10 @@
 #define WATCH_PERIOD_MS 1000
 /* Attempts on the hot connections before the others get a look. */
 #define SPIN_ROUNDS 4
+/* A core that was given away for this long is one that others need. */
+#define CROWDED_NS UINT64_C(500000)
+#define FIRST_CROWDED_NS UINT64_C(10000000)
+#define LAST_CROWDED_NS UINT64_C(1000000000)
 
 void local_server_mark_dirty(local_server *server, local_connection *connection) {
   if (connection->dirty || connection->closed) return;
@@ -84,32 +88,62 @@ static bool may_poll(const local_server *server) {
   return !(server->runtime->few_cores && server->runtime->jobs_running);
 }
 
+/* Each connection that is tried for nothing costs those behind it. */
+static void drop_cold(local_server *server) {
+  uint64_t now_ns = pjrtd_clock_now_ns();
+  size_t kept = 0;
+  while (kept < LOCAL_HOT && server->hot[kept] && server->hot[kept]->hot_until_ns > now_ns) kept++;
+  while (kept < LOCAL_HOT) server->hot[kept++] = NULL;
+}
+
+/* Sends what this turn has answered so far. */
+static void answer(local_server *server) {
+  pjrtd_runtime_settle(server->runtime);
+  local_server_flush(server);
+}
+
+/* Lets others have this core, such as clients that were put here and that could not ask or answer while this spins.
+ * Where one keeps it for long, there is no polling for a while: who sleeps is woken at once, while who gives way comes
+ * after all others. */
+static bool give_way(local_server *server) {
+  uint64_t before_ns = pjrtd_clock_now_ns();
+  sched_yield();
+  uint64_t now_ns = pjrtd_clock_now_ns();
+  if (now_ns - before_ns < CROWDED_NS) return true;
+  if (now_ns - server->crowded_until_ns > LAST_CROWDED_NS)
+    server->crowded_ns = FIRST_CROWDED_NS;
+  else if (server->crowded_ns < LAST_CROWDED_NS)
+    server->crowded_ns *= 2;
+  server->crowded_until_ns = now_ns + server->crowded_ns;
+  return false;
+}
+
 static void on_spin(uv_idle_t *spin) {
   local_server *server = spin->data;
-  uint64_t now_ns = pjrtd_clock_now_ns();
-  if (now_ns >= server->polling_until_ns || !may_poll(server)) {
+  drop_cold(server);
+  if (!server->hot[0] || !may_poll(server)) {
     uv_idle_stop(spin);
     return;
   }
   for (int round = 0; round < SPIN_ROUNDS; round++) {
     bool any = false;
-    for (size_t i = 0; i < LOCAL_HOT && server->hot[i]; i++) {
-      local_connection *connection = server->hot[i];
-      if (!local_connection_read(connection)) continue;
-      any = true;
-      pjrtd_runtime_settle(server->runtime);
-      if (server->hot[i] == connection && connection->dirty) local_connection_flush(connection);
+    for (size_t i = 0; i < LOCAL_HOT && server->hot[i]; i++)
+      if (local_connection_read(server->hot[i])) any = true;
+    /* All answers at once: clients that share a core are woken by one interrupt instead of one each. */
+    if (any) answer(server);
+    /* A single client that asked is answered on its own core. */
+    if ((!any || server->hot[1]) && !give_way(server)) {
+      uv_idle_stop(spin);
+      return;
     }
-    if (any) break;
-    /* Where the client was put on this core, it could not answer while this spins. */
-    sched_yield();
+    if (any) return;
   }
 }
 
 void local_server_was_active(local_server *server, local_connection *connection) {
-  uint64_t poll_us = server->settings->busy_poll_us;
-  if (!poll_us) return;
-  server->polling_until_ns = pjrtd_clock_now_ns() + poll_us * 1000;
+  uint64_t poll_us = server->settings->busy_poll_us, now_ns = pjrtd_clock_now_ns();
+  if (!poll_us || now_ns < server->crowded_until_ns) return;
+  connection->hot_until_ns = now_ns + poll_us * 1000;
   if (!uv_is_active((uv_handle_t *)&server->spin)) uv_idle_start(&server->spin, on_spin);
   if (server->hot[0] == connection) return;
   /* To the front; the one that was longest quiet falls out. */
@@ -119,11 +153,15 @@ void local_server_was_active(local_server *server, local_connection *connection)
   server->hot[0] = connection;
 }
 
-/* Before the loop may sleep: the turn's answers go out. */
+/* Everything that had come was read. Clients come first: memory is given back in the turn's next phase (runtime.c). */
+static void on_check(uv_check_t *check) {
+  answer(check->data);
+}
+
+/* Before the loop may sleep: what timers and idle work have made ready goes out, too. */
 static void on_prepare(uv_prepare_t *prepare) {
   local_server *server = prepare->data;
-  pjrtd_runtime_settle(server->runtime);
-  local_server_flush(server);
+  answer(server);
   pjrtd_runtime_end_turn(server->runtime);
 }
 
@@ -167,11 +205,13 @@ pjrtd_status *local_server_create(pjrtd_runtime *runtime, local_server **out_ser
   server->settings = runtime->settings;
   server->last_resuming = &server->resuming;
   uv_prepare_init(runtime->loop, &server->prepare);
+  uv_check_init(runtime->loop, &server->check);
   uv_idle_init(runtime->loop, &server->spin);
   uv_idle_init(runtime->loop, &server->resume);
   uv_timer_init(runtime->loop, &server->watch);
-  server->prepare.data = server->spin.data = server->resume.data = server->watch.data = server;
+  server->prepare.data = server->check.data = server->spin.data = server->resume.data = server->watch.data = server;
   uv_prepare_start(&server->prepare, on_prepare);
+  uv_check_start(&server->check, on_check);
   uv_timer_start(&server->watch, on_watch, WATCH_PERIOD_MS, WATCH_PERIOD_MS);
   runtime->flush = local_server_flush;
   runtime->flush_user = server;
@@ -184,6 +224,7 @@ void local_server_close(local_server *server) {
   local_server_stop_listening(server);
   while (server->connections) local_connection_close(server->connections);
   uv_close((uv_handle_t *)&server->prepare, NULL);
+  uv_close((uv_handle_t *)&server->check, NULL);
   uv_close((uv_handle_t *)&server->spin, NULL);
   uv_close((uv_handle_t *)&server->resume, NULL);
   uv_close((uv_handle_t *)&server->watch, NULL);

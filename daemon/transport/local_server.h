@@ -19,14 +19,16 @@ struct local_server {
   local_connection *dirty;
   uint8_t *input; /* shared by all connections */
   uv_prepare_t prepare;
+  uv_check_t check;
   uv_idle_t spin;                              /* active while polling: the loop does not sleep */
   uv_idle_t resume;                            /* active while connections have frames that wait for a later turn */
   local_connection *resuming, **last_resuming; /* in order; last_resuming: where the next goes */
   uv_timer_t watch;                            /* looks for clients that are stuck */
   bool closing;
-  /* Connections that sent something of late are tried first while polling. */
+  /* Connections that sent a request within busy_poll_us, the last one first: these are tried while polling. */
   local_connection *hot[LOCAL_HOT];
-  uint64_t polling_until_ns;
+  /* No polling until then, since others need this core; and how long that was the last time. */
+  uint64_t crowded_until_ns, crowded_ns;
 };
 
 PJRTD_MUST_USE pjrtd_status *local_server_create(pjrtd_runtime *runtime, local_server **out_server);

@@ -16,7 +16,11 @@ Test(local_server, polls_for_a_while_after_a_request_and_then_sleeps) {
   cr_assert_not(uv_is_active((uv_handle_t *)&server->spin), "polling is off");
   settings.busy_poll_us = 20000;
   runtime->few_cores = false;
-  ask(&client);
+  /* Where the tests' machine is busy, it may have given the polling up at once. */
+  do {
+    server->crowded_until_ns = 0;
+    ask(&client);
+  } while (server->crowded_until_ns);
   cr_assert(uv_is_active((uv_handle_t *)&server->spin));
   cr_assert_eq(server->hot[0], server->connections);
   TURN_UNTIL(!uv_is_active((uv_handle_t *)&server->spin));
@@ -37,12 +41,50 @@ Test(local_server, does_not_poll_where_a_program_needs_the_core) {
   close_client(&client);
 }
 
+Test(local_server, polls_only_those_that_asked_of_late) {
+  settings.busy_poll_us = 1000000;
+  runtime->few_cores = false;
+  wire_client early, late;
+  open_client(&early);
+  open_client(&late);
+  do {
+    server->crowded_until_ns = 0;
+    ask(&early);
+    ask(&late);
+  } while (server->crowded_until_ns);
+  local_connection *of_late = server->hot[0], *of_early = server->hot[1];
+  cr_assert_not_null(of_early);
+  of_early->hot_until_ns = 1;
+  turn();
+  cr_assert_eq(server->hot[0], of_late);
+  cr_assert_null(server->hot[1], "each that is tried for nothing costs the others");
+  ask(&early);
+  cr_assert_eq(server->hot[0], of_early, "it asked again");
+  close_client(&early);
+  close_client(&late);
+}
+
+Test(local_server, sleeps_where_others_need_the_core) {
+  wire_client client;
+  open_client(&client);
+  settings.busy_poll_us = 1000000;
+  runtime->few_cores = false;
+  server->crowded_until_ns = UINT64_MAX; /* as if giving way had taken long */
+  ask(&client);
+  cr_assert_null(server->hot[0]);
+  cr_assert_not(uv_is_active((uv_handle_t *)&server->spin));
+  close_client(&client);
+}
+
 Test(local_server, forgets_connections_that_close_while_it_polls_them) {
-  settings.busy_poll_us = 200000;
+  settings.busy_poll_us = 1000000;
   runtime->few_cores = false;
   wire_client clients[12];
   for (int i = 0; i < 12; i++) open_client(&clients[i]);
-  for (int i = 0; i < 12; i++) ask(&clients[i]);
+  do {
+    server->crowded_until_ns = 0;
+    for (int i = 0; i < 12; i++) ask(&clients[i]);
+  } while (server->crowded_until_ns);
   for (int i = 0; i < LOCAL_HOT; i++) cr_assert_not_null(server->hot[i]);
   for (int i = 11; i >= 0; i -= 2) close_client(&clients[i]);
   TURN_UNTIL(runtime->stats.connections == 6);
