@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -228,7 +229,9 @@ static void ended(pjrtc_client *client, ssize_t result, int error_number) {
                                                "the connection to %s is lost: %s", client->target, why));
 }
 
-static ssize_t receive_until(int fd, struct iovec *parts, size_t num_parts, uint64_t spin_until_ns) {
+/* Between two attempts the core is for others that want it. Where one keeps it for long, polling is worse than
+ * sleeping: who sleeps is woken at once, while who gives way comes after all others. */
+static ssize_t receive_until(int fd, struct iovec *parts, size_t num_parts, uint64_t spin_until_ns, bool *out_crowded) {
   for (;;) {
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = num_parts};
     ssize_t result = num_parts == 1 ? recv(fd, parts->iov_base, parts->iov_len, MSG_DONTWAIT)
@@ -236,10 +239,13 @@ static ssize_t receive_until(int fd, struct iovec *parts, size_t num_parts, uint
     if (result >= 0) return result;
     if (errno == EINTR) continue;
     if (errno != EAGAIN && errno != EWOULDBLOCK) return result;
-    if (!spin_until_ns || pjrtc_now_ns() >= spin_until_ns) {
+    uint64_t now_ns = spin_until_ns ? pjrtc_now_ns() : 0;
+    if (*out_crowded || now_ns >= spin_until_ns) {
       errno = EAGAIN;
       return -1;
     }
+    sched_yield();
+    *out_crowded = pjrtc_now_ns() - now_ns > PJRTC_CROWDED_NS;
   }
 }
 
@@ -255,9 +261,11 @@ bool pjrtc_inbox_receive(pjrtc_client *client, uint64_t spin_until_ns) {
   if (inbox->tail == inbox->capacity && !make_room(inbox, inbox->capacity)) return false;
   parts[num_parts++] = (struct iovec){inbox->data + inbox->tail, inbox->capacity - inbox->tail};
   pthread_mutex_unlock(&client->lock);
-  ssize_t result = receive_until(client->fd, parts, num_parts, spin_until_ns);
+  bool crowded = false;
+  ssize_t result = receive_until(client->fd, parts, num_parts, spin_until_ns, &crowded);
   int error_number = errno;
   pthread_mutex_lock(&client->lock);
+  if (crowded) client->spinner.crowded = true;
   if (inbox->pinned) {
     inbox->pinned = NULL;
     if (client->unpin_waiters) pthread_cond_broadcast(&client->unpinned);

@@ -31,6 +31,11 @@ static void stop(pjrtc_spinner *spinner) {
 }
 
 void pjrtc_spinner_end(pjrtc_spinner *spinner, bool hit) {
+  if (spinner->crowded) {
+    spinner->crowded = false;
+    stop(spinner);
+    return;
+  }
   if (!spinner->sleeping) {
     if (hit) {
       if (spinner->score < FULL_SCORE)

@@ -6,8 +6,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* A core that was given away for this long is one that others need. Clients that poll together take tens of
+ * microseconds in all; one that computes, milliseconds. */
+#define PJRTC_CROWDED_NS 500000
+
 typedef struct {
   bool sleeping;
+  bool crowded;         /* set by who polls: the core was gone for PJRTC_CROWDED_NS */
   uint8_t score;        /* while polling: at 0 it stops */
   uint8_t trials, hits; /* of the trial under way */
   uint32_t interval;    /* waits from one trial to the next */

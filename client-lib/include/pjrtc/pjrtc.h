@@ -251,7 +251,7 @@ typedef struct pjrtc_attribute {
 
 /* ---- Connection ------------------------------------------------------------------------------------------------ */
 
-#define PJRTC_DEFAULT_BUSY_POLL_US 50
+#define PJRTC_DEFAULT_BUSY_POLL_US 200
 
 typedef struct pjrtc_connect_options {
   size_t struct_size;

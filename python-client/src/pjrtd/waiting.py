@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import select
 from _thread import allocate_lock, get_ident
+from os import sched_yield
 from time import monotonic
 
 from . import timeouts
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 _GATE_S = 0.1
 _DRAIN_MS = 10
 _MAX_SPIN_SKIPS = 256
+# A processor that was given away for this long is one that others need.
+_CROWDED_S = 0.0005
 _TRY = (False,)
 _POLL_IN = select.POLLIN
 _POLL_OUT = select.POLLOUT
@@ -130,8 +133,16 @@ class Waiter:
                         if call.done or call.credit > credit:
                             self._spin_misses = 0
                             return
-                    elif monotonic() > stop:
-                        break
+                    else:
+                        # Between two attempts the processor is for others that want it, such as the daemon. Where one
+                        # keeps it for long, sleeping is better: who sleeps is woken at once, who yields comes last.
+                        now = monotonic()
+                        if now > stop:
+                            break
+                        sched_yield()
+                        if monotonic() - now > _CROWDED_S:
+                            self._spin_misses = max(self._spin_misses, 3)
+                            break
                 # Waiting in vain costs others the processor: try less and less often until it pays again.
                 self._spin_misses += 1
                 if self._spin_misses >= 4:

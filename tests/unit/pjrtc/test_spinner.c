@@ -43,3 +43,14 @@ Test(spinner, polls_again_once_answers_are_quick_again) {
   polls_of(&spinner, 4200, true);
   cr_assert_eq(polls_of(&spinner, 1000, true), 1000);
 }
+
+Test(spinner, sleeps_where_others_need_the_core) {
+  pjrtc_spinner spinner;
+  pjrtc_spinner_init(&spinner);
+  polls_of(&spinner, 100, true);
+  spinner.crowded = true; /* an answer, but only after somebody else had the core */
+  cr_assert_eq(polls_of(&spinner, 1, true), 1);
+  cr_assert_not(spinner.crowded);
+  cr_assert_eq(polls_of(&spinner, 32, true), 0);
+  cr_assert_eq(polls_of(&spinner, 1000, true), 1000, "tried again, and it paid");
+}
