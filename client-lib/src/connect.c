@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "heap.h"
@@ -111,6 +113,8 @@ static pjrtc_failure *begin(pjrtc_client *client, const pjrtc_connect_options *o
   if (client->wake_fd < 0)
     return pjrtc_failure_make(PJRTC_RESOURCE_EXHAUSTED, "raise the limit on open descriptors",
                               "an event descriptor cannot be made");
+  const struct timeval sleep = {.tv_usec = PJRTC_RECEIVE_MS * 1000};
+  setsockopt(client->fd, SOL_SOCKET, SO_RCVTIMEO, &sleep, sizeof sleep);
   pthread_mutex_lock(&client->lock);
   pjrtc_failure *failure = say_hello(client, options->client_name, timeout_of(options));
   pthread_mutex_unlock(&client->lock);

@@ -54,8 +54,9 @@ struct pjrtc_client {
   pjrtc_future *free_calls;
   pjrtc_future *first_callback, *last_callback; /* done, callback to be run */
 
-  bool driving; /* a thread has the driver's role */
-  bool polling; /* and sleeps in poll(2) */
+  bool driving;   /* a thread has the driver's role */
+  bool polling;   /* and sleeps in poll(2), where others can wake it */
+  bool long_wait; /* nothing came for PJRTC_RECEIVE_MS */
   bool polling_out;
   bool wake_sent;
   pjrtc_waiter *first_waiter, *last_waiter;

@@ -125,6 +125,14 @@ static bool sleep_in_poll(pjrtc_client *client, uint64_t deadline_ns) {
   return ready > 0 && fds[0].revents & ~POLLOUT;
 }
 
+/* The first sleep of a wait is in recv(2): that is one system call in place of two, and a thread that sleeps there was
+ * seen to wake up in a third less time than one in poll(2). Nobody can wake it but the server, so it is short, and not
+ * for who has something to write. */
+static bool may_sleep_in_receive(const pjrtc_client *client, uint64_t deadline_ns) {
+  if (client->long_wait || client->inbox.item_left_bytes || pjrtc_outbox_wants_write(&client->outbox)) return false;
+  return deadline_ns == PJRTC_NO_DEADLINE || deadline_ns > pjrtc_now_ns() + PJRTC_RECEIVE_MS * UINT64_C(1000000);
+}
+
 /* One turn of the driver: writes, then reads once, polling for a moment and sleeping after that. */
 static void drive(pjrtc_client *client, uint64_t deadline_ns) {
   pjrtc_outbox_pump(client);
@@ -137,9 +145,13 @@ static void drive(pjrtc_client *client, uint64_t deadline_ns) {
   } else if (client->inbox.item_left_bytes && pjrtc_inbox_receive(client, 0)) {
     return; /* in the middle of a piece of data there is mostly more */
   }
+  if (may_sleep_in_receive(client, deadline_ns)) {
+    client->long_wait = !pjrtc_inbox_receive_asleep(client);
+    return; /* others may have changed what is waited for */
+  }
   bool readable = sleep_in_poll(client, deadline_ns);
   pjrtc_outbox_pump(client);
-  if (readable && !client->lost) pjrtc_inbox_receive(client, 0);
+  if (readable && !client->lost && pjrtc_inbox_receive(client, 0)) client->long_wait = false;
 }
 
 void pjrtc_driver_run_callbacks(pjrtc_client *client) {

@@ -249,6 +249,26 @@ static ssize_t receive_until(int fd, struct iovec *parts, size_t num_parts, uint
   }
 }
 
+/* What came of a read; the lock is held again. */
+static bool received(pjrtc_client *client, ssize_t result, int error_number, size_t direct) {
+  pjrtc_inbox *inbox = &client->inbox;
+  if (client->lost) return true;
+  if (result < 0 && error_number == EAGAIN) return false;
+  if (result <= 0) {
+    ended(client, result, error_number);
+    return true;
+  }
+  size_t count = (size_t)result;
+  if (direct) {
+    size_t of_item = count < direct ? count : direct;
+    item_received(client, of_item);
+    count -= of_item;
+  }
+  inbox->tail += count;
+  parse(client);
+  return true;
+}
+
 bool pjrtc_inbox_receive(pjrtc_client *client, uint64_t spin_until_ns) {
   pjrtc_inbox *inbox = &client->inbox;
   struct iovec parts[2];
@@ -270,19 +290,17 @@ bool pjrtc_inbox_receive(pjrtc_client *client, uint64_t spin_until_ns) {
     inbox->pinned = NULL;
     if (client->unpin_waiters) pthread_cond_broadcast(&client->unpinned);
   }
-  if (client->lost) return true;
-  if (result < 0 && error_number == EAGAIN) return false;
-  if (result <= 0) {
-    ended(client, result, error_number);
-    return true;
-  }
-  size_t count = (size_t)result;
-  if (direct) {
-    size_t of_item = count < direct ? count : direct;
-    item_received(client, of_item);
-    count -= of_item;
-  }
-  inbox->tail += count;
-  parse(client);
-  return true;
+  return received(client, result, error_number, direct);
+}
+
+bool pjrtc_inbox_receive_asleep(pjrtc_client *client) {
+  pjrtc_inbox *inbox = &client->inbox;
+  if (inbox->tail == inbox->capacity && !make_room(inbox, inbox->capacity)) return false;
+  uint8_t *place = inbox->data + inbox->tail;
+  size_t room = inbox->capacity - inbox->tail;
+  pthread_mutex_unlock(&client->lock);
+  ssize_t result = recv(client->fd, place, room, 0);
+  int error_number = errno == EINTR || errno == EWOULDBLOCK ? EAGAIN : errno;
+  pthread_mutex_lock(&client->lock);
+  return received(client, result, error_number, 0);
 }
