@@ -1,6 +1,5 @@
 /* pjrtd: starts, serves, drains, ends. The loop thread is the main thread. */
 #include <fcntl.h>
-#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -245,12 +244,6 @@ int main(int argc, char **argv) {
   pjrtd_log_set_level(self.settings.log_level);
   pjrtd_log_set_format(self.settings.log_format);
   signal(SIGPIPE, SIG_IGN);
-  /* Without fast bins: to join them all takes malloc a third of a second after a client with many small buffers. The
-   * heap grows and shrinks in big steps: each asks for the address space's lock, which another thread may hold for
-   * long. */
-  mallopt(M_MXFAST, 0);
-  mallopt(M_TOP_PAD, 16 << 20);
-  mallopt(M_TRIM_THRESHOLD, 64 << 20);
   raise_descriptor_limit(self.settings.max_connections);
   FILE *out = claim_stdout();
   uv_loop_init(&self.loop);
