@@ -5,7 +5,9 @@
 #include <sys/mman.h>
 
 #define QUICK_UNMAP_BYTES (1u << 20)
-#define UNMAP_SLICE_BYTES (2u << 20)
+/* Pages are made and freed in pieces of this size: the kernel holds a lock of the address space meanwhile, and who
+ * wants to change that waits for it, and everybody's page faults wait for who wants to change it. */
+#define SLICE_BYTES (256u << 10)
 /* How far pages are touched ahead of what is written, and in which steps. A client that announces much and sends
  * nothing costs no more than this. */
 #define AHEAD_BYTES (8u << 20)
@@ -25,6 +27,7 @@ pjrtd_status *pjrtd_staging_create(pjrtd_runtime *runtime, uint64_t size_bytes, 
     pjrtd_free(staging);
     return pjrtd_status_from_errno(errno, "mapping memory for %s", what);
   }
+  madvise(data, size_bytes, MADV_NOHUGEPAGE);
   *staging = (pjrtd_staging){.data = data, .size_bytes = size_bytes, .runtime = runtime, .counted = true};
   runtime->stats.staging_bytes += size_bytes;
   *out_staging = staging;
@@ -40,14 +43,15 @@ static pjrtd_staging *staging_of(pjrtd_job *job) {
   return (pjrtd_staging *)((char *)job - offsetof(pjrtd_staging, job));
 }
 
+static void advise_in_slices(const pjrtd_staging *staging, uint64_t from, uint64_t until, int advice) {
+  if (until > staging->size_bytes) until = staging->size_bytes;
+  for (uint64_t at = from; at < until; at += SLICE_BYTES)
+    madvise((char *)staging->data + at, until - at < SLICE_BYTES ? until - at : SLICE_BYTES, advice);
+}
+
 static void unmap_run(pjrtd_job *job) {
   pjrtd_staging *staging = staging_of(job);
-  /* One munmap would hold the address space's lock for as long as it takes to free all the pages, and every other
-   * thread that has a page fault meanwhile, the loop too, would wait for it. */
-  for (uint64_t at = 0; at < staging->size_bytes; at += UNMAP_SLICE_BYTES) {
-    uint64_t left = staging->size_bytes - at;
-    madvise((char *)staging->data + at, left < UNMAP_SLICE_BYTES ? left : UNMAP_SLICE_BYTES, MADV_DONTNEED);
-  }
+  advise_in_slices(staging, 0, staging->size_bytes, MADV_DONTNEED);
   munmap(staging->data, staging->size_bytes);
 }
 
@@ -81,9 +85,8 @@ void pjrtd_staging_destroy(pjrtd_staging *staging) {
 
 static void touch_run(pjrtd_job *job) {
   pjrtd_staging *staging = staging_of(job);
-  uint64_t left = staging->size_bytes - staging->touched_bytes;
   /* Where the kernel cannot (before 5.14), the pages are touched by who writes them. */
-  madvise((char *)staging->data + staging->touched_bytes, left < AHEAD_BYTES ? left : AHEAD_BYTES, MADV_POPULATE_WRITE);
+  advise_in_slices(staging, staging->touched_bytes, staging->touched_bytes + AHEAD_BYTES, MADV_POPULATE_WRITE);
 }
 
 static void touch_done(pjrtd_job *job) {
