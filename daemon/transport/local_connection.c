@@ -168,7 +168,7 @@ static ssize_t read_item(local_connection *connection) {
   size_t left = header->bulk_bytes - connection->item_done;
   uint8_t *place = pjrtd_peer_item_place(&connection->peer, header->call, connection->item_done);
   if (!place) place = connection->server->input; /* nobody wants it: read it away */
-  if (left > LOCAL_READ_BYTES) left = LOCAL_READ_BYTES;
+  if (left > LOCAL_PIECE_BYTES) left = LOCAL_PIECE_BYTES;
   ssize_t got = receive(connection, place, left);
   if (got <= 0) return got;
   connection->item_done += (uint32_t)got;
@@ -322,6 +322,7 @@ bool local_connection_read(local_connection *connection) {
     moved += (size_t)got;
     /* What came is usually all there is: asking again would cost a system call for nothing. */
     if (!connection->in_item && !connection->in_frame && (size_t)got < LOCAL_READ_BYTES / 2) break;
+    if (pjrtd_runtime_time_is_up(connection->peer.runtime)) break;
   }
   return moved > 0;
 }

@@ -165,12 +165,15 @@ static ssize_t send_some(local_connection *connection) {
                                                          : NULL;
   /* An item that has begun must end before any other frame; one that has not, waits for them. */
   if (!item && output) {
+    if (output > LOCAL_PIECE_BYTES) output = LOCAL_PIECE_BYTES;
     parts[count++] = (struct iovec){connection->output + connection->output_sent, output};
   } else if (item) {
     if (connection->item_header_left)
       parts[count++] = (struct iovec){connection->item_header + PJRTD_FRAME_HEADER_BYTES - connection->item_header_left,
                                       connection->item_header_left};
-    if (connection->item_data_left) parts[count++] = (struct iovec){(void *)item_data, connection->item_data_left};
+    size_t data = connection->item_data_left;
+    if (data > LOCAL_PIECE_BYTES) data = LOCAL_PIECE_BYTES;
+    if (data) parts[count++] = (struct iovec){(void *)item_data, data};
   }
   const struct msghdr message = {.msg_iov = parts, .msg_iovlen = (size_t)count};
   ssize_t sent;
@@ -231,6 +234,7 @@ void local_connection_flush(local_connection *connection) {
       if (!stream) break;
       begin_item(connection, stream);
     }
+    if (moved && pjrtd_runtime_time_is_up(connection->peer.runtime)) break;
     bool item = connection->item_header_left || connection->item_data_left;
     ssize_t sent = send_some(connection);
     if (sent < 0) {

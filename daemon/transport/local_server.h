@@ -7,6 +7,8 @@
 #define LOCAL_READ_BYTES (256u << 10)
 /* Bulk bytes that one connection may move before others get their turn. */
 #define LOCAL_TURN_BYTES (128u << 10)
+/* What one system call moves of them: where the kernel is short of pages, 256 KB take it 7 ms. */
+#define LOCAL_PIECE_BYTES (64u << 10)
 #define LOCAL_HOT 8
 
 typedef struct local_listener local_listener;
