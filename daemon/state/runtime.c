@@ -138,7 +138,7 @@ pjrtd_status *pjrtd_runtime_create(uv_loop_t *loop, const pjrtd_settings *settin
   runtime->settings = settings;
   runtime->plugin = plugin;
   runtime->started_ns = pjrtd_clock_now_ns();
-  runtime->schedstat = -2;
+  runtime->turn.schedstat = PJRTD_SCHEDSTAT_UNOPENED;
   runtime->memory_limit_bytes = settings->max_buffer_bytes;
   runtime->few_cores = sysconf(_SC_NPROCESSORS_ONLN) <= FEW_CORES;
   if (getrandom(&runtime->epoch, sizeof runtime->epoch, 0) != sizeof runtime->epoch || !runtime->epoch)
@@ -184,7 +184,7 @@ void pjrtd_runtime_close(pjrtd_runtime *runtime) {
 }
 
 void pjrtd_runtime_destroy(pjrtd_runtime *runtime) {
-  if (runtime->schedstat >= 0) close(runtime->schedstat);
+  if (runtime->turn.schedstat >= 0) close(runtime->turn.schedstat);
   pjrtd_free(runtime->device_lanes);
   pjrtd_free(runtime->open_lanes);
   pjrtd_free(runtime->transfer_lanes);

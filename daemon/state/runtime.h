@@ -14,6 +14,25 @@
 
 typedef struct pjrtd_session pjrtd_session;
 
+/* The kernel's account of a thread, since it began. */
+typedef struct {
+  uint64_t cpu_ns;   /* running */
+  uint64_t delay_ns; /* ready to run, without a core */
+  uint64_t waits;    /* times that it waited for something */
+} pjrtd_thread_account;
+
+#define PJRTD_SCHEDSTAT_UNOPENED -2
+
+/* A turn of the loop (turn.c). */
+typedef struct {
+  uint64_t began_ns; /* 0 between turns */
+  uint64_t ended_ns; /* the last one */
+  pjrtd_thread_account account;
+  uint64_t asked_ns; /* when the account was taken */
+  uint64_t sleeps;   /* since then, between turns */
+  int schedstat;     /* descriptor; -1: there is none */
+} pjrtd_turn;
+
 typedef struct pjrtd_runtime {
   uv_loop_t *loop;                /* borrowed */
   const pjrtd_settings *settings; /* borrowed */
@@ -38,10 +57,7 @@ typedef struct pjrtd_runtime {
   uv_idle_t more; /* active while a turn left something to do: doomed jobs, ready operations */
   bool draining;
   bool few_cores;
-  uint64_t turn_began_ns; /* 0 between turns */
-  uint64_t delay_ns;      /* how long the thread had waited for a core, in all, at delay_sampled_ns */
-  uint64_t delay_sampled_ns;
-  int schedstat; /* descriptor; -1: there is none, -2: not opened yet */
+  pjrtd_turn turn;
   uv_timer_t stall_timer;
   pjrtd_stats stats;
   /* Called after mailbox deliveries and deadlines, when answers may wait to be written. */
@@ -69,7 +85,7 @@ void pjrtd_runtime_begin_turn(pjrtd_runtime *runtime);
 /* What runs on the loop begins with this, so that a turn can be timed: libuv has no hook between its poll and the
  * callbacks. */
 static inline void pjrtd_runtime_enter(pjrtd_runtime *runtime) {
-  if (!runtime->turn_began_ns) pjrtd_runtime_begin_turn(runtime);
+  if (!runtime->turn.began_ns) pjrtd_runtime_begin_turn(runtime);
 }
 /* Runs the job, and its `done`, on the loop, but later and a few a turn: freeing a session of a million buffers must
  * not stall everybody, and an answer need not wait for what it made superfluous. */

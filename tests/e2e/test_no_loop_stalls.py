@@ -94,15 +94,9 @@ def disturb(daemon: Daemon, disturbances: list) -> tuple[int, str]:
 
 @pytest.mark.parametrize("disturbances", [*[[one] for one in DISTURBANCES], DISTURBANCES], ids=lambda many: " + ".join(one.__name__ for one in many))
 def test_the_loop_does_not_stall(own_daemon: Daemon, disturbances: list, record_property) -> None:  # noqa: ANN001
-    """A virtual machine stops now and then for longer than a stall, and the daemon cannot tell: so a stall has to show
-    three times in a row to count. One of pjrtd's own making does."""
-    reports = []
-    for _ in range(3):
-        stalls, report = disturb(own_daemon, disturbances)
-        reports.append(f"{stalls} stalls; {report}")
-        if stalls == 0 or PATIENCE > 1:  # a sanitizer slows the loop itself down
-            break
-    else:
-        pytest.fail("\n".join(reports) + "\n" + own_daemon.log())
-    record_property("bystander", reports[-1])
-    print(*reports, sep="\n")
+    """A stall is what the loop itself did or waited for (daemon/state/turn.c): that the machine was busy is no excuse."""
+    stalls, report = disturb(own_daemon, disturbances)
+    record_property("bystander", f"{stalls} stalls; {report}")
+    print(report)
+    if PATIENCE == 1:  # a sanitizer slows the loop itself down
+        assert stalls == 0, report + "\n" + own_daemon.log()

@@ -56,8 +56,10 @@ static pjrtd_runtime bare;
 
 UNUSED static void open_bare(void) {
   cr_assert_eq(uv_loop_init(&loop), 0);
-  bare = (pjrtd_runtime){
-      .loop = &loop, .settings = &settings, .schedstat = -2, .memory_limit_bytes = settings.max_buffer_bytes};
+  bare = (pjrtd_runtime){.loop = &loop,
+                         .settings = &settings,
+                         .turn.schedstat = PJRTD_SCHEDSTAT_UNOPENED,
+                         .memory_limit_bytes = settings.max_buffer_bytes};
   uv_idle_init(&loop, &bare.more);
   bare.more.data = &bare;
   runtime = &bare;
@@ -68,7 +70,7 @@ UNUSED static void close_bare(void) {
   uv_run(&loop, UV_RUN_DEFAULT);
   cr_assert_null(bare.doomed);
   uv_close((uv_handle_t *)&bare.more, NULL);
-  if (bare.schedstat >= 0) close(bare.schedstat);
+  if (bare.turn.schedstat >= 0) close(bare.turn.schedstat);
   cr_assert_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
   cr_assert_eq(uv_loop_close(&loop), 0);
 }
