@@ -331,8 +331,8 @@ void local_connection_on_poll(uv_poll_t *poll, int status, int events) {
   local_connection *connection = poll->data;
   pjrtd_runtime_enter(connection->peer.runtime);
   /* Thousands of connections do not all get their turn in one: this one is out of the poll until its turn comes, since
-   * libuv asks the kernel again and again while there are that many events. */
-  if (status >= 0 && pjrtd_runtime_time_is_up(connection->peer.runtime)) {
+   * libuv asks the kernel again and again while there are that many events. Nobody gets ahead of those that wait. */
+  if (status >= 0 && (connection->server->resuming || pjrtd_runtime_time_is_up(connection->peer.runtime))) {
     uv_poll_stop(poll);
     connection->events = 0;
     local_server_resume_later(connection->server, connection);

@@ -134,6 +134,31 @@ Test(local_server, goes_on_with_frames_that_wait_for_their_turn_while_nothing_ne
   close_client(&client);
 }
 
+/* The loop's time is up in each turn before those that wait for it get theirs: who asks again must queue behind them.
+ */
+Test(local_server, lets_nobody_ahead_of_those_that_wait_for_their_turn) {
+  wire_client eager, patient;
+  open_client(&eager);
+  open_client(&patient);
+  local_connection *waiting = server->connections; /* the last that came */
+  bytes question = {0};
+  uint64_t asked = add_info(&question, &patient);
+  send_bytes(&patient, &question);
+  uv_poll_stop(&waiting->poll); /* as if time had been up when it became readable */
+  waiting->events = 0;
+  local_server_resume_later(server, waiting);
+  bytes eager_question = {0};
+  uint64_t eager_asked = add_info(&eager_question, &eager);
+  send_bytes(&eager, &eager_question);
+  uv_run(&loop, UV_RUN_NOWAIT);
+  /* One turn served the one that waited, or put the other behind it; never the other alone. */
+  cr_assert(!waiting->resuming || server->resuming == waiting);
+  take_reply(&patient, asked);
+  take_reply(&eager, eager_asked);
+  close_client(&eager);
+  close_client(&patient);
+}
+
 Test(local_server, closes_what_is_connected_when_it_closes) {
   wire_client clients[3];
   for (int i = 0; i < 3; i++) open_client(&clients[i]);
