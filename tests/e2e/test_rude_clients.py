@@ -309,7 +309,7 @@ def test_2000_connections_one_after_another_leave_nothing(daemon: Daemon) -> Non
     visit(2000)
     daemon.expect_balance(before)
     settled_descriptors(daemon, descriptors)
-    assert daemon.threads() == threads
+    assert daemon.threads() <= threads
     assert daemon.resident_bytes() < resident + 4 * MIB
 
 
