@@ -11,6 +11,7 @@ from .common import Layout, TensorType
 from .wire import (
     check_oneof,
     get_bool,
+    get_bytes,
     get_int32,
     get_size,
     get_string,
@@ -32,7 +33,7 @@ class UploadRequest(Message):
     in order, under credit, until data_bytes have been sent.
     """
 
-    __slots__ = ("buffer", "type", "data_bytes", "device", "memory")
+    __slots__ = ("buffer", "type", "data_bytes", "device", "memory", "bulk")
 
     def __init__(
         self,
@@ -41,12 +42,14 @@ class UploadRequest(Message):
         data_bytes: int = 0,
         device: int | None = None,
         memory: int | None = None,
+        bulk: bytes = b"",
     ) -> None:
         self.buffer: int = buffer
         self.type: TensorType | None = type
         self.data_bytes: int = data_bytes
         self.device: int | None = device
         self.memory: int | None = memory
+        self.bulk: bytes = bulk
 
     def encode(self) -> bytes:
         out = bytearray()
@@ -66,6 +69,9 @@ class UploadRequest(Message):
         if self.memory is not None:
             out += b"\x28"
             put_int32(out, self.memory)
+        if self.bulk:
+            out += b"\x7a"
+            put_bytes(out, self.bulk)
         return bytes(out)
 
     def merge(self, data: bytes, pos: int, end: int) -> None:
@@ -87,6 +93,8 @@ class UploadRequest(Message):
             elif tag == 40:
                 self.memory, pos = get_int32(data, pos, end)
                 self.device = None
+            elif tag == 122:
+                self.bulk, pos = get_bytes(data, pos, end)
             else:
                 pos = skip(data, pos, end, tag)
 
@@ -146,15 +154,17 @@ class DownloadReply(Message):
     credit, until data_bytes have come, or an ERROR frame in their place.
     """
 
-    __slots__ = ("type", "data_bytes")
+    __slots__ = ("type", "data_bytes", "bulk")
 
     def __init__(
         self,
         type: TensorType | None = None,
         data_bytes: int = 0,
+        bulk: bytes = b"",
     ) -> None:
         self.type: TensorType | None = type
         self.data_bytes: int = data_bytes
+        self.bulk: bytes = bulk
 
     def encode(self) -> bytes:
         out = bytearray()
@@ -164,6 +174,9 @@ class DownloadReply(Message):
         if self.data_bytes:
             out += b"\x10"
             put_uint64(out, self.data_bytes)
+        if self.bulk:
+            out += b"\x7a"
+            put_bytes(out, self.bulk)
         return bytes(out)
 
     def merge(self, data: bytes, pos: int, end: int) -> None:
@@ -177,6 +190,8 @@ class DownloadReply(Message):
                 pos += size
             elif tag == 16:
                 self.data_bytes, pos = get_uint64(data, pos, end)
+            elif tag == 122:
+                self.bulk, pos = get_bytes(data, pos, end)
             else:
                 pos = skip(data, pos, end, tag)
 

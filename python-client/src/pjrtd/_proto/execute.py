@@ -8,7 +8,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 from .common import TensorType
-from .wire import get_size, get_tag, get_uint32, get_uint64, Message, put_bytes, put_uint32, put_uint64, skip
+from .wire import (
+    get_bytes,
+    get_size,
+    get_tag,
+    get_uint32,
+    get_uint64,
+    Message,
+    put_bytes,
+    put_uint32,
+    put_uint64,
+    skip,
+)
 
 
 class InlineArgument(Message):
@@ -59,7 +70,7 @@ class InlineArgument(Message):
 class ExecuteRequest(Message):
     """Lists are device-major: all of the first device's arguments, then the second's."""
 
-    __slots__ = ("program", "args", "outputs", "fetch", "inline_args")
+    __slots__ = ("program", "args", "outputs", "fetch", "inline_args", "bulk")
 
     def __init__(
         self,
@@ -68,12 +79,14 @@ class ExecuteRequest(Message):
         outputs: Iterable[int] = (),
         fetch: Iterable[int] = (),
         inline_args: Iterable[InlineArgument] = (),
+        bulk: bytes = b"",
     ) -> None:
         self.program: int = program
         self.args: list[int] = list(args)
         self.outputs: list[int] = list(outputs)
         self.fetch: list[int] = list(fetch)
         self.inline_args: list[InlineArgument] = list(inline_args)
+        self.bulk: bytes = bulk
 
     def encode(self) -> bytes:
         out = bytearray()
@@ -101,6 +114,9 @@ class ExecuteRequest(Message):
         for value in self.inline_args:
             out += b"\x2a"
             put_bytes(out, value.encode())
+        if self.bulk:
+            out += b"\x7a"
+            put_bytes(out, self.bulk)
         return bytes(out)
 
     def merge(self, data: bytes, pos: int, end: int) -> None:
@@ -141,6 +157,8 @@ class ExecuteRequest(Message):
                 item.merge(data, pos, pos + size)
                 self.inline_args.append(item)
                 pos += size
+            elif tag == 122:
+                self.bulk, pos = get_bytes(data, pos, end)
             else:
                 pos = skip(data, pos, end, tag)
 
@@ -191,17 +209,19 @@ class FetchedTensor(Message):
 class ExecuteReply(Message):
     """The data of the fetched outputs, in this order (the request's), is the bulk of the reply."""
 
-    __slots__ = ("fetched", "consumed", "execute_ns")
+    __slots__ = ("fetched", "consumed", "execute_ns", "bulk")
 
     def __init__(
         self,
         fetched: Iterable[FetchedTensor] = (),
         consumed: Iterable[int] = (),
         execute_ns: int = 0,
+        bulk: bytes = b"",
     ) -> None:
         self.fetched: list[FetchedTensor] = list(fetched)
         self.consumed: list[int] = list(consumed)
         self.execute_ns: int = execute_ns
+        self.bulk: bytes = bulk
 
     def encode(self) -> bytes:
         out = bytearray()
@@ -217,6 +237,9 @@ class ExecuteReply(Message):
         if self.execute_ns:
             out += b"\x18"
             put_uint64(out, self.execute_ns)
+        if self.bulk:
+            out += b"\x7a"
+            put_bytes(out, self.bulk)
         return bytes(out)
 
     def merge(self, data: bytes, pos: int, end: int) -> None:
@@ -239,5 +262,7 @@ class ExecuteReply(Message):
                     self.consumed.append(value)
             elif tag == 24:
                 self.execute_ns, pos = get_uint64(data, pos, end)
+            elif tag == 122:
+                self.bulk, pos = get_bytes(data, pos, end)
             else:
                 pos = skip(data, pos, end, tag)

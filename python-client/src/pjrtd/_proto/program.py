@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 from .common import Attribute, Layout, TensorType
 from .wire import (
     get_bool,
+    get_bytes,
     get_double,
     get_int32,
     get_int64,
@@ -231,7 +232,7 @@ class CompileOptions(Message):
 class CompileRequest(Message):
     """The program itself is bulk, as an upload's data is."""
 
-    __slots__ = ("program", "code_bytes", "compression", "uncompressed_bytes", "options")
+    __slots__ = ("program", "code_bytes", "compression", "uncompressed_bytes", "options", "bulk")
 
     def __init__(
         self,
@@ -240,12 +241,14 @@ class CompileRequest(Message):
         compression: int = 0,
         uncompressed_bytes: int = 0,
         options: CompileOptions | None = None,
+        bulk: bytes = b"",
     ) -> None:
         self.program: int = program
         self.code_bytes: int = code_bytes
         self.compression: int = compression
         self.uncompressed_bytes: int = uncompressed_bytes
         self.options: CompileOptions | None = options
+        self.bulk: bytes = bulk
 
     def encode(self) -> bytes:
         out = bytearray()
@@ -264,6 +267,9 @@ class CompileRequest(Message):
         if self.options is not None:
             out += b"\x2a"
             put_bytes(out, self.options.encode())
+        if self.bulk:
+            out += b"\x7a"
+            put_bytes(out, self.bulk)
         return bytes(out)
 
     def merge(self, data: bytes, pos: int, end: int) -> None:
@@ -283,6 +289,8 @@ class CompileRequest(Message):
                     self.options = CompileOptions()
                 self.options.merge(data, pos, pos + size)
                 pos += size
+            elif tag == 122:
+                self.bulk, pos = get_bytes(data, pos, end)
             else:
                 pos = skip(data, pos, end, tag)
 
