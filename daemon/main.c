@@ -13,6 +13,7 @@
 #include "base/settings.h"
 #include "service/peer.h"
 #include "state/runtime.h"
+#include "transport/grpc_front.h"
 #include "transport/local_server.h"
 
 #define DRAIN_TICK_MS 10
@@ -24,6 +25,7 @@ typedef struct {
   pjrtd_settings settings;
   pjrtd_runtime *runtime;
   local_server *server;
+  grpc_front *grpc;           /* NULL: nothing listens there */
   pjrtd_status *start_status; /* owned; between the thread that starts and the one that waits for it */
   uv_signal_t signals[3];
   uv_timer_t drain;
@@ -57,6 +59,7 @@ static void stop(app *self, bool in_time) {
     fflush(NULL);
     _exit(EXIT_SUCCESS);
   }
+  if (self->grpc) grpc_front_close(self->grpc);
   pjrtd_runtime_close(self->runtime);
 }
 
@@ -67,6 +70,7 @@ static void on_drain_tick(uv_timer_t *timer) {
   bool answered = !self->runtime->stats.calls_in_flight;
   for (const local_connection *at = self->server->connections; at && answered; at = at->next)
     answered = !local_connection_is_writing(at);
+  if (self->grpc && grpc_front_is_writing(self->grpc)) answered = false;
   if (!answered)
     self->unheard_since_ns = 0;
   else if (!self->unheard_since_ns)
@@ -86,6 +90,7 @@ static void begin_drain(app *self, int signal) {
   self->stopping = true;
   self->runtime->draining = true;
   local_server_stop_listening(self->server);
+  if (self->grpc) grpc_front_stop_listening(self->grpc);
   self->drain_until_ns = pjrtd_clock_now_ns() + self->settings.drain_seconds * UINT64_C(1000000000);
   uv_timer_start(&self->drain, on_drain_tick, 0, DRAIN_TICK_MS);
 }
@@ -125,17 +130,26 @@ static pjrtd_status *say_ready(const app *self, FILE *out) {
   return PJRTD_OK;
 }
 
+static pjrtd_status *listen_on_grpc(app *self, char **target) {
+  if (!self->grpc) PJRTD_TRY(grpc_front_create(self->runtime, &self->grpc));
+  char *bound;
+  PJRTD_TRY(grpc_front_listen(self->grpc, *target + strlen("grpc://"), &bound));
+  pjrtd_free(*target);
+  *target = bound; /* with the port that was really bound */
+  return PJRTD_OK;
+}
+
 static pjrtd_status *listen_all(app *self) {
   for (size_t i = 0; i < self->settings.listen.count; i++) {
     const char *target = self->settings.listen.items[i];
     if (strncmp(target, "unix:", 5) == 0) {
       PJRTD_TRY(local_server_listen(self->server, target + 5));
-    } else if (strncmp(target, "grpc://", 7) == 0 || strncmp(target, "grpcs://", 8) == 0) {
-      return pjrtd_status_make(PJRTD_CODE_UNIMPLEMENTED,
-                               "listen '%s': pjrtd " PJRTD_VERSION " has no gRPC transport yet, only unix:PATH",
-                               target);
+    } else if (strncmp(target, "grpc://", 7) == 0) {
+      PJRTD_TRY(listen_on_grpc(self, &self->settings.listen.items[i]));
+    } else if (strncmp(target, "grpcs://", 8) == 0) {
+      return pjrtd_status_make(PJRTD_CODE_UNIMPLEMENTED, "listen '%s': pjrtd " PJRTD_VERSION " has no TLS yet", target);
     } else {
-      return PJRTD_INVALID("listen '%s': an address is unix:PATH", target);
+      return PJRTD_INVALID("listen '%s': an address is unix:PATH or grpc://HOST:PORT", target);
     }
   }
   return PJRTD_OK;
@@ -261,6 +275,7 @@ int main(int argc, char **argv) {
             PJRTD_LOG_TEXT("platform", pjrtd_client_get_info(self.runtime->client)->platform_name),
             PJRTD_LOG_UINT("devices", self.runtime->num_devices));
   uv_run(&self.loop, UV_RUN_DEFAULT);
+  grpc_front_destroy(self.grpc);
   local_server_destroy(self.server);
   pjrtd_runtime_destroy(self.runtime);
   pjrtd_service_deinit();

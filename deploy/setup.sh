@@ -11,7 +11,7 @@ pins=$root/tests/support/requirements.txt
 mkdir -p "$logs"
 
 BUILD_PACKAGES=(build-essential cmake ninja-build pkg-config libuv1-dev libprotobuf-c-dev protobuf-c-compiler
-  protobuf-compiler libzstd-dev libinih-dev libjansson-dev libmimalloc-dev libcriterion-dev)
+  protobuf-compiler libzstd-dev libinih-dev libjansson-dev libmimalloc-dev libgrpc-dev libcriterion-dev)
 
 say() { printf '%s\n' "$*"; }
 die() {

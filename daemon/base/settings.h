@@ -30,7 +30,7 @@ typedef struct {
 } pjrtd_setting_origin;
 
 /* settings_table.c asserts it. */
-#define PJRTD_NUM_SETTINGS 24
+#define PJRTD_NUM_SETTINGS 25
 
 /* Fields are named as the settings are; deploy/pjrtd.conf says what each does. Texts are owned and never NULL. */
 typedef struct pjrtd_settings {
@@ -53,6 +53,7 @@ typedef struct pjrtd_settings {
   uint64_t max_queued_bytes;
   uint64_t client_stall_seconds;
   uint64_t handshake_seconds;
+  uint64_t session_lease_seconds;
   uint64_t upload_credit_bytes;
   uint64_t drain_seconds;
   uint64_t socket_mode;

@@ -14,7 +14,8 @@ static pjrtd_status *check_listen(const char *text) {
   /* Whether there is a transport for an address is not decided here. */
   if (strncmp(text, "grpc://", 7) == 0 || strncmp(text, "grpcs://", 8) == 0) return PJRTD_OK;
   if (strncmp(text, "unix:", 5) != 0 || !text[5])
-    return pjrtd_status_with_hint(PJRTD_INVALID("\"%s\" is not an address", text), "addresses are unix:PATH");
+    return pjrtd_status_with_hint(PJRTD_INVALID("\"%s\" is not an address", text),
+                                  "addresses are unix:PATH and grpc://HOST:PORT");
   size_t most = sizeof((struct sockaddr_un *)NULL)->sun_path - 1;
   if (strlen(text + 5) > most)
     return PJRTD_INVALID("the socket path \"%s\" has %zu bytes, at most %zu are possible", text + 5, strlen(text + 5),
@@ -68,7 +69,7 @@ enum { RESTART = false, RELOAD = true };
 const pjrtd_setting pjrtd_settings_table[] = {
     TEXT(plugin, "FILE", NULL, "the PJRT plugin to load; found by itself where empty"),
     LIST(option, "NAME=VALUE", check_option, "create option for the plugin's client; repeatable"),
-    LIST(listen, "ADDRESS", check_listen, "address to serve, unix:PATH; repeatable"),
+    LIST(listen, "ADDRESS", check_listen, "address to serve, unix:PATH or grpc://HOST:PORT; repeatable"),
     OCTAL(socket_mode, "0600", 0, 0777, RESTART, "permissions of the local socket"),
     TEXT(cache_dir, "DIR", NULL, "folder for compiled programs"),
     TEXT(state_dir, "DIR", NULL, "folder for keys and the server epoch"),
@@ -86,6 +87,7 @@ const pjrtd_setting pjrtd_settings_table[] = {
     SIZE(max_queued_bytes, "16 MiB", 4 * MIB, 4 * GIB, RESTART, "unread answers of a client before it is throttled"),
     INTEGER(client_stall_seconds, "30", 1, 86400, RESTART, "a throttled client that reads nothing is then cut off"),
     INTEGER(handshake_seconds, "10", 1, 3600, RESTART, "time that a new connection has to say hello"),
+    INTEGER(session_lease_seconds, "600", 1, 31536000, RELOAD, "a session of gRPC calls ends when unused for so long"),
     SIZE(upload_credit_bytes, "4 MiB", 1 * MIB, 1 * GIB, RESTART, "what a client may send of an upload unasked"),
     INTEGER(drain_seconds, "10", 0, 86400, RESTART, "time that running work gets when the daemon stops"),
     CHOICE(log_level, pjrtd_log_level, log_levels, "info", RELOAD, "the least level that is logged"),

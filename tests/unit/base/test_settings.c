@@ -32,6 +32,7 @@ Test(settings, have_the_defaults_of_the_table) {
   cr_assert_eq(settings.max_queued_bytes, 16u << 20);
   cr_assert_eq(settings.client_stall_seconds, 30);
   cr_assert_eq(settings.handshake_seconds, 10);
+  cr_assert_eq(settings.session_lease_seconds, 600);
   cr_assert_eq(settings.upload_credit_bytes, 4u << 20);
   cr_assert_eq(settings.drain_seconds, 10);
   cr_assert_eq(settings.socket_mode, 0600);

@@ -101,9 +101,9 @@ Test(settings_value, reads_choices_by_their_words) {
 
 Test(settings_value, checks_addresses) {
   CHECK_INVALID(parse("listen", "/run/x.sock"), "listen: \"/run/x.sock\" is not an address (set by the test)",
-                "addresses are unix:PATH");
+                "addresses are unix:PATH and grpc://HOST:PORT");
   CHECK_INVALID(parse("listen", "unix:"), "listen: \"unix:\" is not an address (set by the test)",
-                "addresses are unix:PATH");
+                "addresses are unix:PATH and grpc://HOST:PORT");
   char path[200] = "unix:/", expected[400];
   memset(path + 6, 'x', 106);
   CHECK_OK(parse("listen", path));

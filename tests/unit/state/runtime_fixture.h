@@ -44,6 +44,7 @@ static pjrtd_settings settings = {
     .max_queued_bytes = 4 << 20,
     .client_stall_seconds = 30,
     .handshake_seconds = 10,
+    .session_lease_seconds = 600,
     .upload_credit_bytes = 1 << 20,
     .drain_seconds = 10,
     .socket_mode = 0600,

@@ -1,0 +1,246 @@
+/* Listening for gRPC over TCP: see grpc_front.h. Loop thread. */
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "transport/grpc_front.h"
+
+/* How long to leave the listener alone when there is no descriptor for another client. */
+#define RETRY_MS 100
+#define ACCEPTS_A_TURN 64
+
+struct grpc_listener {
+  grpc_listener *next;
+  grpc_front *front;
+  int descriptor;
+  /* A connection takes two descriptors: with this one in reserve, one that could be accepted can be watched, too. */
+  int spare;
+  uv_poll_t poll;
+  uv_timer_t retry;
+  int open_handles;
+};
+
+/* A connection that gRPC serves: a descriptor of our own for the same socket tells when it is over, since gRPC does not
+ * (it shuts a socket down before it closes it). */
+struct grpc_connection {
+  grpc_front *front;
+  grpc_connection *next, **link;
+  int descriptor;
+  uv_poll_t poll;
+};
+
+static void on_acceptable(uv_poll_t *poll, int status, int events);
+
+static void on_retry(uv_timer_t *retry) {
+  grpc_listener *listener = retry->data;
+  uv_poll_start(&listener->poll, UV_READABLE, on_acceptable);
+}
+
+static void on_connection_closed(uv_handle_t *handle) {
+  grpc_connection *connection = handle->data;
+  close(connection->descriptor);
+  pjrtd_free(connection);
+}
+
+static void forget(grpc_connection *connection) {
+  *connection->link = connection->next;
+  if (connection->next) connection->next->link = connection->link;
+  connection->front->runtime->stats.connections--;
+  uv_close((uv_handle_t *)&connection->poll, on_connection_closed);
+}
+
+static void on_disconnect(uv_poll_t *poll, int status, int events) {
+  grpc_connection *connection = poll->data;
+  pjrtd_runtime_enter(connection->front->runtime);
+  forget(connection);
+}
+
+/* Hands the socket to gRPC, and watches it. */
+static pjrtd_status *adopt(grpc_listener *listener, int descriptor) {
+  grpc_front *front = listener->front;
+  grpc_connection *connection = pjrtd_calloc(1, sizeof *connection);
+  if (!connection) return pjrtd_status_oom();
+  connection->front = front;
+  connection->descriptor = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  if (connection->descriptor < 0) {
+    close(listener->spare);
+    listener->spare = -1;
+    connection->descriptor = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+  }
+  if (connection->descriptor < 0) {
+    pjrtd_free(connection);
+    return pjrtd_status_from_errno(errno, "watching a new connection");
+  }
+  int error = uv_poll_init(front->runtime->loop, &connection->poll, connection->descriptor);
+  if (error) {
+    close(connection->descriptor);
+    pjrtd_free(connection);
+    return pjrtd_status_from_errno(-error, "watching a new connection");
+  }
+  connection->poll.data = connection;
+  connection->next = front->connections;
+  connection->link = &front->connections;
+  if (connection->next) connection->next->link = &connection->next;
+  front->connections = connection;
+  front->runtime->stats.connections++;
+  front->runtime->stats.connections_total++;
+  int yes = 1;
+  setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+  grpc_front_adopt(front, descriptor);
+  uv_poll_start(&connection->poll, UV_DISCONNECT, on_disconnect);
+  return PJRTD_OK;
+}
+
+static void on_acceptable(uv_poll_t *poll, int status, int events) {
+  grpc_listener *listener = poll->data;
+  pjrtd_runtime_enter(listener->front->runtime);
+  for (int count = 0; count < ACCEPTS_A_TURN; count++) {
+    if (listener->spare < 0) listener->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    int descriptor = listener->spare < 0 ? -1 : accept4(listener->descriptor, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (descriptor < 0) {
+      if (errno == EINTR || errno == ECONNABORTED) continue;
+      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
+        pjrtd_log(PJRTD_LOG_WARNING, "no descriptor for another client", PJRTD_LOG_TEXT("reason", strerror(errno)));
+        uv_poll_stop(&listener->poll);
+        uv_timer_start(&listener->retry, on_retry, RETRY_MS, 0);
+      }
+      return;
+    }
+    grpc_front *front = listener->front;
+    bool full = front->runtime->stats.connections >= front->settings->max_connections;
+    if (full)
+      pjrtd_log(PJRTD_LOG_WARNING, "too many connections; one was refused",
+                PJRTD_LOG_UINT("max_connections", front->settings->max_connections));
+    pjrtd_status *failure = full ? PJRTD_OK : adopt(listener, descriptor);
+    if (!full && !failure) continue;
+    close(descriptor);
+    if (failure) pjrtd_log_status(PJRTD_LOG_WARNING, "a connection could not be accepted", failure);
+    pjrtd_status_destroy(failure);
+  }
+}
+
+/* "host", "host:port", "[v6]:port" into two texts. */
+static pjrtd_status *split(const char *address, char *out_host, size_t host_size, char *out_port, size_t port_size) {
+  const char *host = address, *end, *port = GRPC_DEFAULT_PORT;
+  if (*address == '[') {
+    host++;
+    end = strchr(host, ']');
+    if (!end || (end[1] && end[1] != ':')) return PJRTD_INVALID("\"%s\": an IPv6 address is [ADDRESS]:PORT", address);
+    if (end[1]) port = end + 2;
+  } else {
+    end = strchrnul(address, ':');
+    if (*end && strchr(end + 1, ':')) return PJRTD_INVALID("\"%s\": an IPv6 address is [ADDRESS]:PORT", address);
+    if (*end) port = end + 1;
+  }
+  if (end == host) return PJRTD_INVALID("\"%s\" names no host; an address is HOST:PORT", address);
+  int host_bytes = snprintf(out_host, host_size, "%.*s", (int)(end - host), host);
+  int port_bytes = snprintf(out_port, port_size, "%s", port);
+  if ((size_t)host_bytes >= host_size || (size_t)port_bytes >= port_size || !*port ||
+      strspn(port, "0123456789") != strlen(port) || strtoul(port, NULL, 10) > 65535)
+    return PJRTD_INVALID("\"%s\": an address is HOST:PORT with a port from 0 to 65535", address);
+  return PJRTD_OK;
+}
+
+static bool is_loopback(const struct sockaddr *address) {
+  if (address->sa_family == AF_INET) return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == 127;
+  return address->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
+}
+
+static pjrtd_status *bind_and_listen(const struct addrinfo *found, const char *address, int *out_descriptor) {
+  int descriptor = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  *out_descriptor = descriptor;
+  if (descriptor < 0) return pjrtd_status_from_errno(errno, "making a socket");
+  int yes = 1;
+  setsockopt(descriptor, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  if (bind(descriptor, found->ai_addr, found->ai_addrlen) != 0 || listen(descriptor, SOMAXCONN) != 0)
+    return pjrtd_status_from_errno(errno, "listening on grpc://%s", address);
+  return PJRTD_OK;
+}
+
+static pjrtd_status *target_of(int descriptor, char **out_target) {
+  struct sockaddr_storage bound;
+  socklen_t size = sizeof bound;
+  char host[64], port[16], text[128];
+  if (getsockname(descriptor, (struct sockaddr *)&bound, &size) != 0)
+    return pjrtd_status_from_errno(errno, "asking for a socket's address");
+  if (getnameinfo((struct sockaddr *)&bound, size, host, sizeof host, port, sizeof port,
+                  NI_NUMERICHOST | NI_NUMERICSERV) != 0)
+    return PJRTD_INTERNAL("a socket's address cannot be written down");
+  snprintf(text, sizeof text, bound.ss_family == AF_INET6 ? "grpc://[%s]:%s" : "grpc://%s:%s", host, port);
+  *out_target = pjrtd_strdup(text);
+  return *out_target ? PJRTD_OK : pjrtd_status_oom();
+}
+
+static pjrtd_status *watch(grpc_front *front, int descriptor) {
+  grpc_listener *listener = pjrtd_calloc(1, sizeof *listener);
+  if (!listener) return pjrtd_status_oom();
+  listener->front = front;
+  listener->descriptor = descriptor;
+  listener->spare = -1;
+  int error = uv_poll_init(front->runtime->loop, &listener->poll, descriptor);
+  if (error) {
+    pjrtd_free(listener);
+    return pjrtd_status_from_errno(-error, "watching a listening socket");
+  }
+  uv_timer_init(front->runtime->loop, &listener->retry);
+  listener->poll.data = listener->retry.data = listener;
+  listener->open_handles = 2;
+  uv_poll_start(&listener->poll, UV_READABLE, on_acceptable);
+  listener->next = front->listeners;
+  front->listeners = listener;
+  return PJRTD_OK;
+}
+
+pjrtd_status *grpc_front_listen(grpc_front *front, const char *address, char **out_target) {
+  char host[256], port[16];
+  *out_target = NULL;
+  PJRTD_TRY(split(address, host, sizeof host, port, sizeof port));
+  const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+  struct addrinfo *found;
+  int error = getaddrinfo(host, port, &hints, &found);
+  if (error) return PJRTD_INVALID("listen 'grpc://%s': %s", address, gai_strerror(error));
+  int descriptor = -1;
+  pjrtd_status *status =
+      is_loopback(found->ai_addr)
+          ? bind_and_listen(found, address, &descriptor)
+          : pjrtd_status_with_hint(
+                pjrtd_status_make(PJRTD_CODE_UNIMPLEMENTED,
+                                  "listen 'grpc://%s': without TLS pjrtd serves the loopback address only", address),
+                "listen on 127.0.0.1 or [::1], and reach it through a tunnel; pjrtd " PJRTD_VERSION " has no TLS yet");
+  freeaddrinfo(found);
+  if (!status) status = target_of(descriptor, out_target);
+  if (!status) status = watch(front, descriptor);
+  if (!status) return PJRTD_OK;
+  if (descriptor >= 0) close(descriptor);
+  pjrtd_free(PJRTD_TAKE(*out_target));
+  return status;
+}
+
+static void on_listener_closed(uv_handle_t *handle) {
+  grpc_listener *listener = handle->data;
+  if (--listener->open_handles) return;
+  close(listener->descriptor);
+  if (listener->spare >= 0) close(listener->spare);
+  pjrtd_free(listener);
+}
+
+void grpc_front_forget_connections(grpc_front *front) {
+  while (front->connections) forget(front->connections);
+}
+
+void grpc_front_stop_listening(grpc_front *front) {
+  while (front->listeners) {
+    grpc_listener *listener = front->listeners;
+    front->listeners = listener->next;
+    uv_poll_stop(&listener->poll);
+    uv_close((uv_handle_t *)&listener->poll, on_listener_closed);
+    uv_close((uv_handle_t *)&listener->retry, on_listener_closed);
+  }
+}
