@@ -355,7 +355,7 @@ def test_the_second_of_two_addresses_fails_and_the_first_is_taken_back() -> None
         daemon.discard()
 
 
-@pytest.mark.parametrize("address", ["tcp:localhost:1", "unix:", "", "/tmp/x.sock", "grpc://localhost:1", "unix:relative\nline"])
+@pytest.mark.parametrize("address", ["tcp:localhost:1", "unix:", "", "/tmp/x.sock", "grpcs://localhost:1", "grpc://", "grpc://0.0.0.0:0", "grpc://localhost:x", "grpc://::1:0", "unix:relative\nline"])
 def test_addresses_that_are_none(address: str) -> None:
     daemon = Daemon(listen=[address])
     refuses_to_start(daemon)

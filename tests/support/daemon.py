@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import pathlib
+import re
 import shutil
 import signal
 import subprocess
@@ -22,6 +23,7 @@ from typing import Any
 from raw_frames import RawClient
 from wire_messages import REPOSITORY
 
+GRPC_ANY_PORT = re.compile(r"grpc://.*:0")
 PATIENCE = float(os.environ.get("PJRTD_TEST_PATIENCE", "1"))
 READY_SECONDS = 30.0 * PATIENCE
 TERMINATE = signal.SIGTERM  # Daemon has a method of the module's name
@@ -121,6 +123,11 @@ class Daemon:
         if not self._ready.wait(READY_SECONDS) or not self.output:
             self.kill()
             raise DaemonFailed(f"pjrtd did not say that it is ready; its log:\n{self.log()}")
+        assert len(self.output) == 1, self.output
+        # A port 0 is told as what it became.
+        pattern = "|".join(re.escape(address.removesuffix("0")) + r"\d+" for address in self.listen if GRPC_ANY_PORT.fullmatch(address))
+        real = iter(re.findall(pattern, self.output[0]) if pattern else [])
+        self.listen = [next(real) if GRPC_ANY_PORT.fullmatch(address) else address for address in self.listen]
         assert self.output == ["pjrtd ready " + " ".join(self.listen) + "\n"], self.output
         return self
 
@@ -211,9 +218,18 @@ class Daemon:
         assert code is None, f"pjrtd ended by itself with {code}; its log:\n{self.log()[-8000:]}"
         self.check_log()
 
-    def connect(self, **options: Any) -> RawClient:
+    def connect(self, over: str = "unix", **options: Any) -> RawClient:
+        """`over`: the local socket, or "channel" or "unary" (grpc_bridges.py), for which the daemon must listen."""
         options.setdefault("timeout", 30.0 * PATIENCE)
-        return RawClient(self.listen[0].removeprefix("unix:"), **options)
+        if over == "unix":
+            return RawClient(self.listen[0].removeprefix("unix:"), **options)
+        from grpc_bridges import BRIDGES
+
+        return RawClient(BRIDGES[over](self.grpc_target).start().socket, **options)
+
+    @property
+    def grpc_target(self) -> str:
+        return next(address for address in self.listen if address.startswith("grpc://"))
 
     def stats(self) -> Any:
         """Admin.Stats as a connection of its own sees it."""

@@ -86,11 +86,11 @@ def frame(
 
 
 class RawClient:
-    """One connection. `path` is the socket's. Not for several threads."""
+    """One connection. `path` is the socket's, or a socket that is connected. Not for several threads."""
 
     def __init__(
         self,
-        path: str | os.PathLike[str],
+        path: str | os.PathLike[str] | socket.socket,
         *,
         hello: bool = True,
         name: str = "raw",
@@ -98,11 +98,13 @@ class RawClient:
         timeout: float = 30.0,
         receive_buffer_bytes: int = 0,
     ) -> None:
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connected = isinstance(path, socket.socket)
+        self.socket = path if connected else socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         if receive_buffer_bytes:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         self.socket.settimeout(timeout)
-        self.socket.connect(os.fspath(path))
+        if not connected:
+            self.socket.connect(os.fspath(path))
         self.timeout = timeout
         self.last_call = 0
         self._received = bytearray()
