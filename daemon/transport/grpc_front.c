@@ -28,6 +28,7 @@ static void pump(void *user) {
     grpc_event event = grpc_completion_queue_next(front->queue, gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
     if (event.type == GRPC_QUEUE_SHUTDOWN) break;
     grpc_tag *tag = event.tag;
+    atomic_load_explicit(&tag->started, memory_order_acquire);
     tag->ok = event.success != 0;
     pjrtd_mailbox_post(front->runtime->mailbox, &tag->message);
   }
@@ -78,6 +79,7 @@ static void accept_another(grpc_front *front) {
   next->front = front;
   grpc_call_details_init(&next->details);
   grpc_metadata_array_init(&next->metadata);
+  grpc_tag_start(&next->tag);
   if (grpc_server_request_call(front->server, &next->call, &next->details, &next->metadata, front->queue, front->queue,
                                next) == GRPC_CALL_OK) {
     front->num_accepting++;
@@ -224,6 +226,7 @@ void grpc_front_close(grpc_front *front) {
     grpc_tag tag;
     grpc_front *front;
   } shutdown = {.tag = {.message.deliver = deliver, .done = on_shut_down}, .front = front};
+  grpc_tag_start(&shutdown.tag);
   grpc_server_shutdown_and_notify(front->server, front->queue, &shutdown.tag);
   grpc_server_cancel_all_calls(front->server);
   if (front->pumping) {

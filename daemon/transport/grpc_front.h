@@ -11,6 +11,7 @@
 #include <grpc/byte_buffer.h>
 #include <grpc/byte_buffer_reader.h>
 #include <grpc/grpc.h>
+#include <stdatomic.h>
 #include <uv.h>
 
 #include "service/peer.h"
@@ -34,7 +35,14 @@ struct grpc_tag {
   pjrtd_message message; /* first */
   void (*done)(grpc_tag *tag, bool ok);
   bool ok;
+  /* Set with release where an operation starts, read with acquire where it completes: what was written before is seen
+   * there. gRPC orders the two as well, but says so nowhere. */
+  _Atomic bool started;
 };
+
+static inline void grpc_tag_start(grpc_tag *tag) {
+  atomic_store_explicit(&tag->started, true, memory_order_release);
+}
 
 struct grpc_front {
   pjrtd_runtime *runtime;

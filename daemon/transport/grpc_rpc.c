@@ -25,6 +25,7 @@ static void leave(grpc_rpc *rpc) {
 /* Every tag that is started comes back once. */
 static void start(grpc_rpc *rpc, const grpc_op *ops, size_t count, grpc_tag *tag) {
   rpc->pending++;
+  grpc_tag_start(tag);
   grpc_call_error error = grpc_call_start_batch(rpc->call, ops, count, tag, NULL);
   if (error == GRPC_CALL_OK) return;
   /* Only a mistake of ours: the operation is never under way. */

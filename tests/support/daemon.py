@@ -86,6 +86,7 @@ class Daemon:
         self.folder = folder or pathlib.Path(tempfile.mkdtemp(prefix="pjrtd-"))
         self.socket_path = self.folder / "s.sock"
         self.listen = list(listen) if listen is not None else [f"unix:{self.socket_path}"]
+        self.asked = self.listen  # with port 0 where any will do
         self.log_path = self.folder / "log"
         self.command = [str(binary_path()), "--plugin", str(plugin or plugin_path())]
         for address in self.listen:
@@ -125,9 +126,9 @@ class Daemon:
             raise DaemonFailed(f"pjrtd did not say that it is ready; its log:\n{self.log()}")
         assert len(self.output) == 1, self.output
         # A port 0 is told as what it became.
-        pattern = "|".join(re.escape(address.removesuffix("0")) + r"\d+" for address in self.listen if GRPC_ANY_PORT.fullmatch(address))
+        pattern = "|".join(re.escape(address.removesuffix("0")) + r"\d+" for address in self.asked if GRPC_ANY_PORT.fullmatch(address))
         real = iter(re.findall(pattern, self.output[0]) if pattern else [])
-        self.listen = [next(real) if GRPC_ANY_PORT.fullmatch(address) else address for address in self.listen]
+        self.listen = [next(real) if GRPC_ANY_PORT.fullmatch(address) else address for address in self.asked]
         assert self.output == ["pjrtd ready " + " ".join(self.listen) + "\n"], self.output
         return self
 
