@@ -103,7 +103,9 @@ def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
 class H2Server:
     """An h2 server. `on_event` is called with each of its events."""
 
-    def __init__(self, client: ClientConnection, on_event: Callable[[Event], None] | None = None, seed: int | None = None) -> None:
+    def __init__(
+        self, client: ClientConnection, on_event: Callable[[Event], None] | None = None, seed: int | None = None
+    ) -> None:
         self.client = client
         self.on_event = on_event
         self.rng = None if seed is None else random.Random(seed)

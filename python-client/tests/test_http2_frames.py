@@ -60,7 +60,8 @@ def test_header_blocks_are_cut_at_the_peers_limit(size: int, kinds: list[int], e
 
 
 def test_what_the_oracle_writes_is_read() -> None:
-    data = oracle.HeadersFrame(3, b"block", flags=["END_HEADERS", "PADDED", "PRIORITY"], pad_length=7, depends_on=1).serialize()
+    both = ["END_HEADERS", "PADDED", "PRIORITY"]
+    data = oracle.HeadersFrame(3, b"block", flags=both, pad_length=7, depends_on=1).serialize()
     _, kind, flags, stream = frames.unpack_header(data, 0)
     assert (kind, stream) == (frames.HEADERS, 3)
     assert frames.parse_headers(flags, stream, data[9:]) == b"block"

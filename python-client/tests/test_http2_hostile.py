@@ -56,7 +56,7 @@ class Scene:
 
     def __init__(self) -> None:
         self.clock = Clock()
-        self.client = ClientConnection(stream_window_bytes=100_000, connection_window_bytes=150_000, max_frame_bytes=1 << 17, clock=self.clock)
+        self.client = ClientConnection(100_000, 150_000, max_frame_bytes=1 << 17, clock=self.clock)
         self.sinks = {number: Recorder() for number in (1, 3, 5)}
         for number, sink in self.sinks.items():
             assert self.client.open(sink, REQUEST, end=number == 5).id == number
@@ -84,8 +84,9 @@ class Scene:
         error = self.sinks[number].error
         assert isinstance(error, Http2StreamError)
         assert error.code == code and why in error.message and error.stream_id == number
-        resets = [(stream, int.from_bytes(payload, "big")) for kind, _, stream, payload in split(drained(self.client)) if kind == frames.RST_STREAM]
-        assert resets == [(number, code)]
+        found = split(drained(self.client))
+        resets = [(stream, payload) for kind, _, stream, payload in found if kind == frames.RST_STREAM]
+        assert resets == [(number, code.to_bytes(4, "big"))]
         other = 4 - number
         if other == 3:
             self.give(frame(frames.HEADERS, 4, 3, HEAD))
@@ -112,11 +113,11 @@ class Scene:
         (STREAM_CLOSED, "DATA on stream 5, which is over", frame(frames.DATA, 0, 5, b"x")),
         (STREAM_CLOSED, "HEADERS on stream 5, which is over", frame(frames.HEADERS, 4, 5, HEAD)),
         (PROTOCOL_ERROR, "follows no HEADERS", frame(frames.CONTINUATION, 4, 1, b"")),
-        (PROTOCOL_ERROR, "inside the headers of 3", frame(frames.HEADERS, 0, 3, HEAD) + frame(frames.DATA, 0, 1, b"x")),
-        (PROTOCOL_ERROR, "inside the headers of 3", frame(frames.HEADERS, 0, 3, HEAD) + frames.ping(bytes(8))),
-        (PROTOCOL_ERROR, "inside the headers of 3", frame(frames.HEADERS, 0, 3, HEAD) + frame(99, 0, 0)),
-        (PROTOCOL_ERROR, "inside the headers of 3", frame(frames.HEADERS, 0, 3, HEAD) + frame(frames.CONTINUATION, 4, 1)),
-        (PROTOCOL_ERROR, "inside the headers of 3", frame(frames.HEADERS, 0, 3, HEAD) + frame(frames.HEADERS, 4, 3, HEAD)),
+        (PROTOCOL_ERROR, "is inside the headers of 3", frame(frames.HEADERS, 0, 3, HEAD) + frame(frames.DATA, 0, 1, b"x")),
+        (PROTOCOL_ERROR, "is inside the headers of 3", frame(frames.HEADERS, 0, 3, HEAD) + frames.ping(bytes(8))),
+        (PROTOCOL_ERROR, "is inside the headers of 3", frame(frames.HEADERS, 0, 3, HEAD) + frame(99, 0, 0)),
+        (PROTOCOL_ERROR, "is inside the headers of 3", frame(frames.HEADERS, 0, 3, HEAD) + frame(frames.CONTINUATION, 4, 1)),
+        (PROTOCOL_ERROR, "is inside the headers of 3", frame(frames.HEADERS, 0, 3, HEAD) + frame(frames.HEADERS, 4, 3, HEAD)),
         (COMPRESSION_ERROR, "no field 70", frame(frames.HEADERS, 4, 3, b"\xc6")),
         (COMPRESSION_ERROR, "no field 70", frame(frames.HEADERS, 0, 3, b"\x88") + frame(frames.CONTINUATION, 4, 3, b"\xc6")),
         (FRAME_SIZE_ERROR, "too short for its priority", frame(frames.HEADERS, 0x24, 3, b"\0\0\0\0")),
@@ -138,7 +139,7 @@ def test_what_breaks_the_connection(code: int, why: str, data: bytes) -> None:
     "number,code,why,data",
     [
         (3, PROTOCOL_ERROR, "DATA before the headers of stream 3", frame(frames.DATA, 0, 3, b"x")),
-        (1, FLOW_CONTROL_ERROR, "100001 bytes where the window of stream 1 is 100000", frame(frames.DATA, 0, 1, bytes(100_001))),
+        (1, FLOW_CONTROL_ERROR, "the window of stream 1 is 100000", frame(frames.DATA, 0, 1, bytes(100_001))),
         (1, PROTOCOL_ERROR, "increment of 0", frames.window_update(1, 0)),
         (1, FLOW_CONTROL_ERROR, "window of stream 1 grows", frames.window_update(1, (1 << 31) - 1)),
         (1, PROTOCOL_ERROR, "more after its trailers", frame(frames.HEADERS, 4, 1, TAIL)),
@@ -215,7 +216,8 @@ def test_data_beyond_the_connections_window() -> None:
     scene = Scene()
     scene.give(frame(frames.HEADERS, 4, 3, HEAD))
     scene.give(frame(frames.DATA, 0, 1, bytes(70_000)))  # less than half of it, so that it is not opened again
-    scene.refused(FLOW_CONTROL_ERROR, "80001 bytes where the connection's window is 80000", frame(frames.DATA, 0, 3, bytes(80_001)))
+    more = frame(frames.DATA, 0, 3, bytes(80_001))
+    scene.refused(FLOW_CONTROL_ERROR, "80001 bytes where the connection's window is 80000", more)
 
 
 @pytest.mark.parametrize(
@@ -234,6 +236,19 @@ def test_what_is_no_http2_is_told_at_once(data: bytes, why: str) -> None:
     with pytest.raises(Http2ConnectionError, match=why) as caught:
         receive(client, data)
     assert caught.value.code == PROTOCOL_ERROR
+
+
+def test_a_peer_that_does_not_shrink_its_table_is_refused() -> None:
+    for acknowledged in (False, True):
+        client = ClientConnection(table_bytes=0)
+        client.open(Recorder(), REQUEST)
+        receive(client, SETTINGS + (frames.SETTINGS_ACK if acknowledged else b""))
+        if acknowledged:
+            with pytest.raises(Http2ConnectionError, match="does not shrink its table from 4096 to 0") as caught:
+                receive(client, frame(frames.HEADERS, 4, 1, HEAD))
+            assert caught.value.code == COMPRESSION_ERROR
+        else:
+            receive(client, frame(frames.HEADERS, 4, 1, HEAD))
 
 
 # ---- floods ----
@@ -373,7 +388,8 @@ def transcript(rng: random.Random) -> bytes:
             data.append(frames.rst_stream(number, rng.randrange(14)))
             open_ones.remove(number)
         elif number not in answered:
-            block = encoder.encode([*ANSWER, (b"x-%d" % rng.randrange(5), rng.randbytes(20).hex().encode())], rng.random() < 0.5)
+            extra = (b"x-%d" % rng.randrange(5), rng.randbytes(20).hex().encode())
+            block = encoder.encode([*ANSWER, extra], rng.random() < 0.5)
             cut = rng.randrange(len(block) + 1)
             if rng.random() < 0.5:
                 data.append(frame(frames.HEADERS, 4 | 8, number, b"\x02" + block + b"\0\0"))
@@ -382,7 +398,8 @@ def transcript(rng: random.Random) -> bytes:
             answered.add(number)
         elif choice < 0.8:
             body = rng.randbytes(rng.choice((1, 20, 300)))
-            data.append(frame(frames.DATA, 0, number, body) if rng.random() < 0.5 else frame(frames.DATA, 8, number, b"\x03" + body + bytes(3)))
+            plain = rng.random() < 0.5
+            data.append(frame(frames.DATA, 0 if plain else 8, number, body if plain else b"\x03" + body + bytes(3)))
         else:
             data.append(frame(frames.HEADERS, 5, number, encoder.encode(TRAILERS, rng.random() < 0.5)))
             open_ones.remove(number)
@@ -407,7 +424,8 @@ def changed(data: bytes, rng: random.Random) -> bytes:
             start = rng.randrange(len(out))
             out[place:place] = out[start : start + rng.randrange(1, 200)]
         else:
-            out[place:place] = frame(rng.randrange(12), rng.randrange(256), rng.randrange(24), rng.randbytes(rng.randrange(12)))
+            payload = rng.randbytes(rng.randrange(12))
+            out[place:place] = frame(rng.randrange(12), rng.randrange(256), rng.randrange(24), payload)
         if not out:
             break
     return bytes(out)
@@ -472,6 +490,9 @@ def test_changed_transcripts_raise_only_what_is_defined(seed: int) -> None:
 def test_noise_raises_only_what_is_defined(seed: int) -> None:
     rng = random.Random(seed)
     for _ in range(300):
-        noise = [frame(rng.randrange(11), rng.randrange(256), rng.choice((0, 0, 1, 3, 25)), rng.randbytes(rng.choice((0, 4, 5, 6, 8, 50)))) for _ in range(20)]
+        noise: list[bytes] = []
+        for _ in range(20):
+            payload = rng.randbytes(rng.choice((0, 4, 5, 6, 8, 50)))
+            noise.append(frame(rng.randrange(11), rng.randrange(256), rng.choice((0, 0, 1, 3, 25)), payload))
         run(SETTINGS + b"".join(noise), rng)
         run(rng.randbytes(300), rng)

@@ -251,7 +251,10 @@ class ClientConnection(PeerFrames):
             size = high << 16 | low
             stream_id &= _MAX_ID
             if not kind and self._greeted and not self._block_stream and stream_id and size <= self._max_frame_bytes:
-                if not self._begin_data(start + _HEADER, size, flags, stream_id):
+                body = start + _HEADER
+                if not flags and size and body + size <= self._stop and self._read_plain_data(body, size, stream_id):
+                    continue
+                if not self._begin_data(body, size, flags, stream_id):
                     return
                 continue
             if not self._greeted:
@@ -259,7 +262,7 @@ class ClientConnection(PeerFrames):
             if self._block_stream and (kind != frames.CONTINUATION or stream_id != self._block_stream):
                 raise Http2ConnectionError(
                     PROTOCOL_ERROR,
-                    f"a {frames.kind_name(kind)} frame on stream {stream_id} stands inside the headers of {self._block_stream}",
+                    f"a {frames.kind_name(kind)} frame on stream {stream_id} is inside the headers of {self._block_stream}",
                 )
             try:
                 frames.check_header(size, kind, flags, stream_id, self._max_frame_bytes)
@@ -312,6 +315,41 @@ class ClientConnection(PeerFrames):
         raise Http2ConnectionError(PROTOCOL_ERROR, f"the peer does not begin with SETTINGS, but with {begin!r}")
 
     # ---- DATA ----
+
+    def _read_plain_data(self, body: int, size: int, stream_id: int) -> bool:
+        """The fast path: a DATA frame that is there whole, whose data goes to its sink, and after which no window has to be
+        opened. False where it is something else."""
+        stream = self._streams.get(stream_id)
+        if stream is None or stream.destination is not None or not stream.answered or stream.remote_closed:
+            return False
+        left = self._receive_left - size
+        of_stream = stream.receive_left - size
+        if left << 1 <= self._window or of_stream << 1 <= self._stream_window or stream.content_length >= 0:
+            return False
+        position = stream.position
+        try:
+            taken = stream.sink.on_data(position, self._view[body : body + size])
+        except Http2StreamError as error:
+            if error.stream_id != stream_id:
+                raise
+            self._fail_stream(stream, error)
+            return False
+        # No call from here on.
+        if taken != size:
+            fits = 0 <= taken < size and stream.destination is not None and stream.destination_at == position + taken
+            if not fits and not stream.remote_closed:
+                raise ValueError(f"the sink took {taken} of {size} bytes and gave no place for the rest")
+            self._current = stream
+            self._left = size - taken
+            self._pad = 0
+            self._frame_bytes = size
+            self._frame_ends = False
+            self._in_data = True
+        stream.position = position + taken
+        stream.receive_left = of_stream
+        self._receive_left = left
+        self._start = body + taken
+        return True
 
     def _begin_data(self, body: int, size: int, flags: int, stream_id: int) -> bool:
         """Reads a DATA frame's head; False where it is not there whole."""
