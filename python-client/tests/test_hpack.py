@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import time
+import tracemalloc
 
 import hpack as oracle
 import pytest
@@ -230,6 +231,12 @@ def test_a_bomb_costs_little_time_and_memory() -> None:
     started = time.process_time()
     assert decoder.decode(block) is None
     assert time.process_time() - started < 2
+    tracemalloc.start()
+    try:
+        assert decoder.decode(block) is None
+        assert tracemalloc.get_traced_memory()[1] < 200_000
+    finally:
+        tracemalloc.stop()
     assert decoder.table[1] == 4033
 
 
@@ -281,6 +288,21 @@ def test_the_oracle_decodes_what_is_encoded(seed: int) -> None:
         assert [tuple(h) for h in decoder.decode(encoder.encode(headers), raw=True)] == headers
         assert list(encoder.table[0]) == list(decoder.header_table.dynamic_entries)
         assert encoder.table[3] == decoder.header_table_size
+
+
+def test_the_lowest_table_size_is_said_and_no_more_than_the_default_is_used() -> None:
+    encoder = Encoder()
+    encoder.encode([(b"x-a", b"1")])
+    encoder.limit(20_000)
+    assert encoder.encode([(b"x-a", b"1")]).hex() == "be"
+    encoder.limit(100)
+    encoder.limit(0)
+    encoder.limit(8192)
+    assert encoder.encode([(b":method", b"GET")]).hex() == "20" + "3fe11f" + "82"
+    assert encoder.table == ((), {}, 0, 4096, 1)
+    encoder.limit(50)
+    assert encoder.encode([(b":method", b"GET")]).hex() == "3f13" + "82"
+    assert encoder.limits is None
 
 
 def test_headers_that_repeat_take_one_byte_each() -> None:

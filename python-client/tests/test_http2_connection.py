@@ -62,7 +62,9 @@ def test_settings_are_said_and_accepted() -> None:
     assert server.h2.local_flow_control_window(stream.id) == 1 << 20
 
 
-@pytest.mark.parametrize("option,value", [("stream_window_bytes", 65534), ("connection_window_bytes", 1 << 31), ("max_frame_bytes", 1 << 24)])
+@pytest.mark.parametrize(
+    "option,value", [("stream_window_bytes", 65534), ("connection_window_bytes", 1 << 31), ("max_frame_bytes", 1 << 24)]
+)
 def test_options_that_cannot_be_are_refused(option: str, value: int) -> None:
     with pytest.raises(ValueError, match="range"):
         ClientConnection(**{option: value})
@@ -213,6 +215,31 @@ def test_table_sizes_change_in_use(own: int) -> None:
         assert client._decoder.table[1] <= max(own, 4096 if number < 1 else own)
 
 
+def test_headers_are_read_across_the_end_of_the_receive_buffer() -> None:
+    client, server = connected()
+    sinks: list[Recorder] = []
+    for _ in range(90):
+        sinks.append(Recorder())
+        client.open(sinks[-1], REQUEST)
+    server.exchange()
+    for number in range(90):
+        server.h2.send_headers(2 * number + 1, [*ANSWER, (b"x", pattern(3000 + number, number).hex().encode())])
+    inward = server.h2.data_to_send()
+    assert len(inward) > 300_000
+    receive(client, inward)
+    for number, sink in enumerate(sinks):
+        assert sink.headers == [*ANSWER, (b"x", pattern(3000 + number, number).hex().encode())]
+
+
+def test_a_table_size_that_sank_and_rose_again_is_said() -> None:
+    client, _ = connected()
+    client.open(Recorder(), REQUEST)
+    drained(client)
+    client.feed(frames.settings([(frames.SETTINGS_HEADER_TABLE_SIZE, 0), (frames.SETTINGS_HEADER_TABLE_SIZE, 4096)]))
+    client.open(Recorder(), [(b":method", b"POST")])
+    assert split(drained(client))[-1][3].hex() == "20" + "3fe11f" + "83"
+
+
 # ---- sending within windows ----
 
 
@@ -353,6 +380,11 @@ def test_a_frame_follows_the_settings_that_were_accepted_before_it() -> None:
     client.open(Recorder(), REQUEST)
     kinds = [(kind, flags) for kind, flags, _, _ in split(drained_and_sent(client, server))]
     assert kinds == [(frames.SETTINGS, frames.ACK), (frames.DATA, 0), (frames.HEADERS, frames.END_HEADERS)]
+    for use in (lambda: client.open(Recorder(), REQUEST), lambda: client.send_data(stream, b"small")):
+        server.h2.update_settings({SettingCodes.HEADER_TABLE_SIZE: server.h2.decoder.max_allowed_table_size + 100})
+        receive(client, server.h2.data_to_send())
+        use()
+        assert [kind for kind, _, _, _ in split(drained_and_sent(client, server))][0] == frames.SETTINGS
 
 
 # ---- receiving ----
@@ -647,6 +679,21 @@ def test_the_peers_limit_of_streams_is_kept() -> None:
     assert not client.can_open  # the request has not ended
     client.send_data(first, b"", end=True)
     assert client.can_open
+
+
+@pytest.mark.parametrize("last", [b"", b"small", bytes(30_000)])
+def test_a_request_may_end_after_its_answer(last: bytes) -> None:
+    client, server = connected()
+    sink = Recorder()
+    stream = client.open(sink, REQUEST)
+    server.exchange()
+    server.h2.send_headers(stream.id, ANSWER, end_stream=True)
+    server.exchange()
+    assert sink.ended and client.open_streams == 1
+    assert client.send_data(stream, last, end=True)
+    assert client.open_streams == 0
+    server.exchange()
+    assert received_by(server, stream.id) == last
 
 
 def test_stream_numbers_run_out() -> None:
