@@ -183,9 +183,10 @@ static pjrtd_status *watch(grpc_front *front, int descriptor) {
   if (!listener) return pjrtd_status_oom();
   listener->front = front;
   listener->descriptor = descriptor;
-  listener->spare = -1;
+  listener->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
   int error = uv_poll_init(front->runtime->loop, &listener->poll, descriptor);
   if (error) {
+    if (listener->spare >= 0) close(listener->spare);
     pjrtd_free(listener);
     return pjrtd_status_from_errno(-error, "watching a listening socket");
   }
