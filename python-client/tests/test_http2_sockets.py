@@ -85,7 +85,10 @@ class EchoServer(threading.Thread):
                     elif isinstance(event, DataReceived):
                         self.bodies[event.stream_id] += event.data
                         if event.flow_controlled_length:
-                            self.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+                            # h2's own bookkeeping stalls where a window has become negative.
+                            self.h2.increment_flow_control_window(event.flow_controlled_length)
+                            if event.stream_ended is None:
+                                self.h2.increment_flow_control_window(event.flow_controlled_length, event.stream_id)
                     elif isinstance(event, StreamEnded):
                         self.ended.append(event.stream_id)
                     elif isinstance(event, SettingsAcknowledged):
