@@ -225,7 +225,7 @@ def test_signals_in_a_storm_of_uploads_and_downloads(fake: FakeDaemon, fake_clie
         while interrupted < 60 and time.monotonic() < stop:
             try:
                 try:
-                    signal.setitimer(signal.ITIMER_REAL, 0.0005 + (interrupted * 37 % 100) * 1e-4)
+                    signal.setitimer(signal.ITIMER_REAL, 0.0005 + ((interrupted + done) * 37 % 100) * 1e-4)
                     with fake_client.buffer_from_host(data, "u8") as buffer:
                         assert buffer.to_host() == data
                     done += 1
