@@ -43,9 +43,9 @@ Test(grpc_wire, writes_what_protobuf_reads) {
     cr_assert_eq(frame->flags, header->quiet ? 1 : 0);
     cr_assert_eq(frame->deadline_ns, header->deadline_ns);
     cr_assert_eq(frame->payload.len, header->payload_bytes);
-    cr_assert_arr_eq(frame->payload.data, data, header->payload_bytes);
+    if (header->payload_bytes) cr_assert_arr_eq(frame->payload.data, data, header->payload_bytes);
     cr_assert_eq(frame->bulk.len, header->bulk_bytes);
-    cr_assert_arr_eq(frame->bulk.data, data, header->bulk_bytes);
+    if (header->bulk_bytes) cr_assert_arr_eq(frame->bulk.data, data, header->bulk_bytes);
     pjrtd__v1__frames__free_unpacked(frames, NULL);
   }
 }
