@@ -151,7 +151,7 @@ static void drive(pjrtc_client *client, uint64_t deadline_ns) {
   }
   bool readable = sleep_in_poll(client, deadline_ns);
   pjrtc_outbox_pump(client);
-  if (readable && !client->lost && pjrtc_inbox_receive(client, 0)) client->long_wait = false;
+  if (readable && !client->lost) pjrtc_inbox_receive(client, 0);
 }
 
 void pjrtc_driver_run_callbacks(pjrtc_client *client) {

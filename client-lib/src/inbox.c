@@ -265,6 +265,7 @@ static bool received(pjrtc_client *client, ssize_t result, int error_number, siz
     count -= of_item;
   }
   inbox->tail += count;
+  client->long_wait = false;
   parse(client);
   return true;
 }
