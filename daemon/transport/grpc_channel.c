@@ -12,6 +12,7 @@
 #include "service/call.h"
 #include "transport/grpc_front.h"
 #include "transport/grpc_wire.h"
+#include "transport/stream_queue.h"
 
 /* Bulk that shares the stream with small calls goes in pieces of this size (DESIGN's figure), so many a message. */
 #define PIECE_BYTES (256u << 10)
@@ -33,7 +34,7 @@ struct grpc_channel_rpc {
   size_t frame_begun_bytes;
   size_t sent_bytes; /* of the message that gRPC has */
   uint64_t began_ns;
-  pjrtd_stream *first_stream, *last_stream;
+  pjrtd_stream_queue streams;
 };
 
 static grpc_channel_rpc *channel_of(const pjrtd_peer *peer) {
@@ -62,6 +63,7 @@ static void forget(grpc_channel_rpc *channel) {
   for (grpc_channel_rpc **at = &front->waiting; channel->waiting && *at; at = &(*at)->next_waiting) {
     if (*at != channel) continue;
     *at = channel->next_waiting;
+    if (front->last_waiting == &channel->next_waiting) front->last_waiting = at;
     channel->waiting = false;
     break;
   }
@@ -112,32 +114,14 @@ static void end_frame(pjrtd_peer *peer) {
 
 static void start_stream(pjrtd_peer *peer, pjrtd_stream *stream) {
   grpc_channel_rpc *channel = channel_of(peer);
-  stream->next = NULL;
   stream->owner = channel;
-  if (channel->last_stream)
-    channel->last_stream->next = stream;
-  else
-    channel->first_stream = stream;
-  channel->last_stream = stream;
+  pjrtd_stream_queue_add(&channel->streams, stream);
   mark_dirty(channel);
-}
-
-static void unlink_stream(grpc_channel_rpc *channel, pjrtd_stream *stream) {
-  pjrtd_stream *before = NULL;
-  for (pjrtd_stream *at = channel->first_stream; at; before = at, at = at->next) {
-    if (at != stream) continue;
-    if (before)
-      before->next = at->next;
-    else
-      channel->first_stream = at->next;
-    if (channel->last_stream == at) channel->last_stream = before;
-    return;
-  }
 }
 
 /* Whole pieces were copied, so nothing of it is half sent. */
 static void stop_stream(pjrtd_stream *stream) {
-  unlink_stream(stream->owner, stream);
+  pjrtd_stream_queue_remove(&((grpc_channel_rpc *)stream->owner)->streams, stream);
 }
 
 static void kick(pjrtd_peer *peer) {
@@ -157,12 +141,6 @@ static const pjrtd_peer_transport transport = {.begin_frame = begin_frame,
                                                .is_full = is_full,
                                                .hang_up = hang_up};
 
-static pjrtd_stream *sendable_stream(const grpc_channel_rpc *channel) {
-  pjrtd_stream *stream = channel->first_stream;
-  while (stream && !(stream->credit_bytes && stream->remaining_bytes)) stream = stream->next;
-  return stream;
-}
-
 /* Adds a piece of the stream's data; streams take turns. */
 static bool add_piece(grpc_channel_rpc *channel, pjrtd_stream *stream) {
   uint64_t bytes = stream->remaining_bytes < stream->credit_bytes ? stream->remaining_bytes : stream->credit_bytes;
@@ -177,7 +155,7 @@ static bool add_piece(grpc_channel_rpc *channel, pjrtd_stream *stream) {
   stream->data += bytes;
   stream->remaining_bytes -= bytes;
   stream->credit_bytes -= bytes;
-  unlink_stream(channel, stream);
+  pjrtd_stream_queue_remove(&channel->streams, stream);
   if (!stream->remaining_bytes)
     stream->ended(stream);
   else
@@ -202,13 +180,13 @@ static bool is_done(const grpc_channel_rpc *channel) {
   if (!channel->half_closed || channel->has_input) return false;
   const pjrtd_call *call = channel->peer.oldest;
   while (call && call->outbound) call = call->newer;
-  return !call && !sendable_stream(channel);
+  return !call && !pjrtd_stream_queue_sendable(&channel->streams);
 }
 
 static void flush(grpc_channel_rpc *channel) {
   if (is_over(channel) || channel->rpc.sending) return;
   for (int i = 0; i < PIECES_A_MESSAGE && !channel->hanging_up; i++) {
-    pjrtd_stream *stream = sendable_stream(channel);
+    pjrtd_stream *stream = pjrtd_stream_queue_sendable(&channel->streams);
     if (!stream || (i && pjrtd_runtime_time_is_up(channel->peer.runtime)) || !add_piece(channel, stream)) break;
   }
   if (channel->output_bytes) {
@@ -271,9 +249,8 @@ static void wait_for_a_turn(grpc_channel_rpc *channel) {
   if (channel->waiting) return;
   channel->waiting = true;
   channel->next_waiting = NULL;
-  grpc_channel_rpc **end = &front->waiting;
-  while (*end) end = &(*end)->next_waiting;
-  *end = channel;
+  *front->last_waiting = channel;
+  front->last_waiting = &channel->next_waiting;
   grpc_front_start_resuming(front);
 }
 
@@ -345,8 +322,8 @@ static void on_message(grpc_rpc *rpc, grpc_byte_buffer *message) {
 }
 
 void grpc_channel_resume_all(grpc_front *front) {
-  grpc_channel_rpc *at = front->waiting;
-  front->waiting = NULL;
+  grpc_channel_rpc *at = PJRTD_TAKE(front->waiting);
+  front->last_waiting = &front->waiting;
   while (at) {
     grpc_channel_rpc *next = at->next_waiting;
     at->waiting = false;
@@ -392,8 +369,7 @@ void grpc_channel_check_hello(grpc_rpc *rpc, uint64_t now_ns) {
 void grpc_channel_begin(grpc_front *front, grpc_call *call) {
   grpc_channel_rpc *channel = pjrtd_calloc(1, sizeof *channel);
   if (!channel) {
-    grpc_call_cancel_with_status(call, GRPC_STATUS_RESOURCE_EXHAUSTED, "no memory for another channel", NULL);
-    grpc_call_unref(call);
+    grpc_call_refuse(call);
     return;
   }
   channel->began_ns = pjrtd_clock_now_ns();

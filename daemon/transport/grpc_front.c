@@ -66,16 +66,11 @@ static void on_accepted(grpc_tag *tag, bool ok) {
   pjrtd_free(accepted);
 }
 
-static void deliver(pjrtd_message *message) {
-  grpc_tag *tag = (grpc_tag *)message;
-  tag->done(tag, tag->ok);
-}
-
 /* Without memory there is one fewer at a time; on_watch makes up for it. */
 static void accept_another(grpc_front *front) {
   acceptance *next = pjrtd_calloc(1, sizeof *next);
   if (!next) return;
-  next->tag = (grpc_tag){.message.deliver = deliver, .done = on_accepted};
+  next->tag = grpc_tag_make(on_accepted);
   next->front = front;
   grpc_call_details_init(&next->details);
   grpc_metadata_array_init(&next->metadata);
@@ -160,6 +155,7 @@ pjrtd_status *grpc_front_create(pjrtd_runtime *runtime, grpc_front **out_front) 
   if (!front) return pjrtd_status_oom();
   front->runtime = runtime;
   front->settings = runtime->settings;
+  front->last_waiting = &front->waiting;
   gpr_set_log_function(log_from_grpc);
   grpc_init();
   front->queue = grpc_completion_queue_create_for_next(NULL);
@@ -225,7 +221,7 @@ void grpc_front_close(grpc_front *front) {
   struct {
     grpc_tag tag;
     grpc_front *front;
-  } shutdown = {.tag = {.message.deliver = deliver, .done = on_shut_down}, .front = front};
+  } shutdown = {.tag = grpc_tag_make(on_shut_down), .front = front};
   grpc_tag_start(&shutdown.tag);
   grpc_server_shutdown_and_notify(front->server, front->queue, &shutdown.tag);
   grpc_server_cancel_all_calls(front->server);

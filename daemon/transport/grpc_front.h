@@ -40,6 +40,9 @@ struct grpc_tag {
   _Atomic bool started;
 };
 
+/* `done` is called on the loop, as often as the tag is started. */
+grpc_tag grpc_tag_make(void (*done)(grpc_tag *tag, bool ok));
+
 static inline void grpc_tag_start(grpc_tag *tag) {
   atomic_store_explicit(&tag->started, true, memory_order_release);
 }
@@ -55,9 +58,10 @@ struct grpc_front {
   _Atomic bool pump_ended;
   grpc_listener *listeners;
   grpc_connection *connections;
-  grpc_rpc *rpcs;            /* all that are under way */
-  grpc_channel_rpc *dirty;   /* have something to send at the end of the turn */
-  grpc_channel_rpc *waiting; /* have frames that wait for a later turn */
+  grpc_rpc *rpcs;                  /* all that are under way */
+  grpc_channel_rpc *dirty;         /* have something to send at the end of the turn */
+  grpc_channel_rpc *waiting;       /* have frames that wait for a later turn */
+  grpc_channel_rpc **last_waiting; /* where the next goes */
   grpc_unary *dirty_unary;
   uv_idle_t resume;     /* active while there are any */
   uv_prepare_t prepare; /* before the loop may sleep */
@@ -129,6 +133,9 @@ void grpc_rpc_fail(grpc_rpc *rpc, const uint8_t *error, size_t bytes);
 void grpc_rpc_fail_status(grpc_rpc *rpc, pjrtd_status *status);
 /* Ends it at once, whatever is under way. */
 void grpc_rpc_cancel(grpc_rpc *rpc);
+
+/* Ends a call for which there is no memory; takes it. */
+void grpc_call_refuse(grpc_call *call);
 
 /* Bytes (taken, pjrtd_malloc's) as a message. */
 grpc_byte_buffer *grpc_message_of(uint8_t *bytes, size_t count);

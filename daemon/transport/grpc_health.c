@@ -107,8 +107,7 @@ bool grpc_health_begin(grpc_front *front, grpc_call *call, const char *path) {
   if (!watching && strcmp(path, CHECK_PATH) != 0) return false;
   grpc_health_rpc *health = pjrtd_calloc(1, sizeof *health);
   if (!health) {
-    grpc_call_cancel_with_status(call, GRPC_STATUS_RESOURCE_EXHAUSTED, "no memory for another call", NULL);
-    grpc_call_unref(call);
+    grpc_call_refuse(call);
     return true;
   }
   health->watching = watching;

@@ -65,7 +65,7 @@ static void deliver(pjrtd_message *message) {
   tag->done(tag, tag->ok);
 }
 
-static grpc_tag make_tag(void (*done)(grpc_tag *tag, bool ok)) {
+grpc_tag grpc_tag_make(void (*done)(grpc_tag *tag, bool ok)) {
   return (grpc_tag){.message.deliver = deliver, .done = done};
 }
 
@@ -73,9 +73,9 @@ void grpc_rpc_init(grpc_rpc *rpc, const grpc_rpc_events *events, grpc_front *fro
   rpc->events = events;
   rpc->front = front;
   rpc->call = call;
-  rpc->received = make_tag(on_received);
-  rpc->sent = make_tag(on_sent);
-  rpc->closed = make_tag(on_closed);
+  rpc->received = grpc_tag_make(on_received);
+  rpc->sent = grpc_tag_make(on_sent);
+  rpc->closed = grpc_tag_make(on_closed);
   rpc->next = front->rpcs;
   rpc->link = &front->rpcs;
   if (rpc->next) rpc->next->link = &rpc->next;
@@ -179,6 +179,11 @@ void grpc_rpc_fail_status(grpc_rpc *rpc, pjrtd_status *status) {
 
 void grpc_rpc_cancel(grpc_rpc *rpc) {
   if (!rpc->ended) grpc_call_cancel_with_status(rpc->call, GRPC_STATUS_UNAVAILABLE, "the daemon ended the call", NULL);
+}
+
+void grpc_call_refuse(grpc_call *call) {
+  grpc_call_cancel_with_status(call, GRPC_STATUS_RESOURCE_EXHAUSTED, "no memory for another call", NULL);
+  grpc_call_unref(call);
 }
 
 static void free_bytes(void *bytes) {

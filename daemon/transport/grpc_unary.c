@@ -102,14 +102,17 @@ static uint64_t announced(uint16_t method, const uint8_t *payload, size_t bytes,
   return here;
 }
 
+/* A call that has ended ignores it. */
+static void cancel(grpc_unary *unary) {
+  if (!unary->asked || !unary->guest) return;
+  const pjrtd_frame_header header = {.method = unary->method, .kind = PJRTD_FRAME_CANCEL, .call = unary->call};
+  pjrtd_peer_on_frame(&unary->guest->peer, &header, NULL, NULL);
+}
+
 static void refuse(grpc_unary *unary, pjrtd_status *status) {
   drop_input(unary);
-  if (unary->asked && unary->guest) {
-    const pjrtd_frame_header cancel = {.method = unary->method, .kind = PJRTD_FRAME_CANCEL, .call = unary->call};
-    unary->replied = unary->failed = true; /* its answer is ours */
-    pjrtd_peer_on_frame(&unary->guest->peer, &cancel, NULL, NULL);
-  }
-  unary->failed = true;
+  unary->failed = true; /* its answer is ours */
+  cancel(unary);
   pjrtd_free(PJRTD_TAKE(unary->answer));
   if (unary->rpc.sending) {
     pjrtd_status_destroy(status);
@@ -234,11 +237,7 @@ static void on_ended(grpc_rpc *rpc, bool cancelled) {
   }
   drop_input(unary);
   if (!unary->guest) return;
-  /* Whatever it still does, nobody hears of it. */
-  if (unary->asked && (!unary->replied || unary->stream)) {
-    const pjrtd_frame_header cancel = {.method = unary->method, .kind = PJRTD_FRAME_CANCEL, .call = unary->call};
-    pjrtd_peer_on_frame(&unary->guest->peer, &cancel, NULL, NULL);
-  }
+  cancel(unary); /* whatever it still does, nobody hears of it */
   grpc_guest_leave(unary);
 }
 
@@ -318,8 +317,7 @@ void grpc_unary_begin(grpc_front *front, grpc_call *call, const grpc_call_detail
                       const grpc_metadata_array *metadata, const char *path) {
   grpc_unary *unary = pjrtd_calloc(1, sizeof *unary);
   if (!unary) {
-    grpc_call_cancel_with_status(call, GRPC_STATUS_RESOURCE_EXHAUSTED, "no memory for another call", NULL);
-    grpc_call_unref(call);
+    grpc_call_refuse(call);
     return;
   }
   grpc_rpc_init(&unary->rpc, &events, front, call);

@@ -13,6 +13,7 @@
 
 #include "proto/frame.h"
 #include "service/peer.h"
+#include "transport/stream_queue.h"
 
 typedef struct local_connection local_connection;
 typedef struct local_server local_server;
@@ -45,7 +46,7 @@ struct local_connection {
   uint8_t *output; /* owned */
   size_t output_sent, output_bytes, output_capacity;
   size_t frame_begun_bytes; /* between begin_frame and end_frame */
-  pjrtd_stream *first_stream, *last_stream;
+  pjrtd_stream_queue streams;
   /* The item that is being sent: its header, and what is left of its bytes. */
   pjrtd_stream *sending;
   uint8_t item_header[PJRTD_FRAME_HEADER_BYTES];

@@ -64,32 +64,14 @@ static void end_frame(pjrtd_peer *peer) {
 
 static void start_stream(pjrtd_peer *peer, pjrtd_stream *stream) {
   local_connection *connection = connection_of(peer);
-  stream->next = NULL;
   stream->owner = connection;
-  if (connection->last_stream)
-    connection->last_stream->next = stream;
-  else
-    connection->first_stream = stream;
-  connection->last_stream = stream;
+  pjrtd_stream_queue_add(&connection->streams, stream);
   local_server_mark_dirty(connection->server, connection);
-}
-
-static void unlink_stream(local_connection *connection, pjrtd_stream *stream) {
-  pjrtd_stream *before = NULL;
-  for (pjrtd_stream *at = connection->first_stream; at; before = at, at = at->next) {
-    if (at != stream) continue;
-    if (before)
-      before->next = at->next;
-    else
-      connection->first_stream = at->next;
-    if (connection->last_stream == at) connection->last_stream = before;
-    return;
-  }
 }
 
 static void stop_stream(pjrtd_stream *stream) {
   local_connection *connection = stream->owner;
-  unlink_stream(connection, stream);
+  pjrtd_stream_queue_remove(&connection->streams, stream);
   if (connection->sending != stream) return;
   /* Its header is out (or begun): the client waits for the rest of these bytes, and the data may be about to go. */
   connection->sending = NULL;
@@ -128,24 +110,13 @@ const pjrtd_peer_transport local_transport = {.begin_frame = begin_frame,
                                               .is_full = is_full,
                                               .hang_up = hang_up};
 
-/* The first stream that may send; NULL: none may. */
-static pjrtd_stream *sendable_stream(const local_connection *connection) {
-  pjrtd_stream *stream = connection->first_stream;
-  while (stream && !(stream->credit_bytes && stream->remaining_bytes)) stream = stream->next;
-  return stream;
-}
-
 static void begin_item(local_connection *connection, pjrtd_stream *stream) {
   uint64_t bytes = stream->remaining_bytes < stream->credit_bytes ? stream->remaining_bytes : stream->credit_bytes;
   if (bytes > PJRTD_FRAME_MAX_ITEM_BYTES) bytes = PJRTD_FRAME_MAX_ITEM_BYTES;
   stream->credit_bytes -= bytes;
   /* To the end of the queue: streams take turns. */
-  if (stream != connection->last_stream) {
-    unlink_stream(connection, stream);
-    stream->next = NULL;
-    connection->last_stream->next = stream;
-    connection->last_stream = stream;
-  }
+  pjrtd_stream_queue_remove(&connection->streams, stream);
+  pjrtd_stream_queue_add(&connection->streams, stream);
   const pjrtd_frame_header header = {
       .bulk_bytes = (uint32_t)bytes, .method = stream->method, .kind = PJRTD_FRAME_ITEM, .call = stream->call};
   pjrtd_frame_encode(&header, connection->item_header);
@@ -206,7 +177,7 @@ static void item_ended(local_connection *connection) {
   pjrtd_free(connection->orphaned_item);
   connection->orphaned_item = NULL;
   if (!stream || stream->remaining_bytes) return;
-  unlink_stream(connection, stream);
+  pjrtd_stream_queue_remove(&connection->streams, stream);
   stream->ended(stream);
 }
 
@@ -230,7 +201,7 @@ void local_connection_flush(local_connection *connection) {
   bool full = false;
   while (moved < LOCAL_TURN_BYTES && !full) {
     if (!local_connection_is_writing(connection)) {
-      pjrtd_stream *stream = connection->hanging_up ? NULL : sendable_stream(connection);
+      pjrtd_stream *stream = connection->hanging_up ? NULL : pjrtd_stream_queue_sendable(&connection->streams);
       if (!stream) break;
       begin_item(connection, stream);
     }
@@ -267,6 +238,6 @@ void local_connection_flush(local_connection *connection) {
     pjrtd_runtime_do_more(connection->peer.runtime);
   }
   connection->read_paused = paused;
-  bool more = waiting || (!connection->hanging_up && sendable_stream(connection));
+  bool more = waiting || (!connection->hanging_up && pjrtd_stream_queue_sendable(&connection->streams));
   watch(connection, (paused || connection->hanging_up ? 0 : UV_READABLE) | (more ? UV_WRITABLE : 0));
 }
