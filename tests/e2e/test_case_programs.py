@@ -20,8 +20,8 @@ EXCEPTIONS = {"INVALID_ARGUMENT": pjrtd.errors.InvalidArgument, "NOT_FOUND": pjr
               "RESOURCE_EXHAUSTED": pjrtd.errors.ResourceExhausted, "UNIMPLEMENTED": pjrtd.errors.Unimplemented}
 
 
-@pytest.mark.parametrize("name", all_cases())
-def test_over_raw_frames(balanced: None, bystander: Bystander, client: RawClient, name: str) -> None:
+def run_case(client: RawClient, name: str) -> None:
+    """Compiles, uploads, runs and downloads it twice; everything has to be as its head comment says."""
     the = case(name)
     if the.compile_error:
         program, call = client.start_compile(the.text)
@@ -55,6 +55,11 @@ def test_over_raw_frames(balanced: None, bystander: Bystander, client: RawClient
     if not the.donated:
         outputs_again = client.execute(program, arguments, len(the.outputs))
         assert [client.download(buffer) for buffer in outputs_again] == [right.data for right in the.outputs]
+
+
+@pytest.mark.parametrize("name", all_cases())
+def test_over_raw_frames(balanced: None, bystander: Bystander, client: RawClient, name: str) -> None:
+    run_case(client, name)
 
 
 def assert_described(the: Case, described: object) -> None:

@@ -24,7 +24,7 @@ from daemon import PATIENCE, Daemon
 from grpc_bridges import OPTIONS, with_bulk
 from raw_frames import (DEADLINE_EXCEEDED, INVALID_ARGUMENT, ITEM, NOT_FOUND,
                         RawClient)
-from test_case_programs import CODES, assert_described
+from test_case_programs import run_case
 
 TRANSPORTS = ["channel", "unary"]
 BIG = 10 << 20
@@ -50,35 +50,9 @@ def channel(daemon: Daemon) -> Iterator[grpc.Channel]:
         yield opened
 
 
-def run(client: RawClient, name: str) -> None:
-    """What test_case_programs.py does over the local socket."""
-    the = case(name)
-    if the.compile_error:
-        failed = client.failure_of(client.start_compile(the.text)[1])
-        assert failed.code == CODES[the.compile_error] and failed.message, failed
-        return
-    program = client.compile(the.text)
-    described = client.call("Program.Describe", program=program)
-    arguments = [client.upload(arg.dtype, arg.dims, arg.data) for arg in the.args]
-    if the.execute_error:
-        given = [] if name == "huge_output" else arguments
-        failed = client.failure_of(client.start_execute(program, given, max(1, len(described.outputs)))[1])
-        assert failed.code == CODES[the.execute_error], failed
-        return
-    assert_described(the, described)
-    outputs = client.execute(program, arguments, len(the.outputs))
-    assert [client.download(buffer) for buffer in outputs] == [right.data for right in the.outputs]
-    for position, (buffer, given) in enumerate(zip(arguments, the.args, strict=True)):
-        if position in the.donated:
-            failed = client.failure("Buffer.Download", buffer=buffer)
-            assert failed.code == INVALID_ARGUMENT and "donated" in failed.message
-        else:
-            assert client.download(buffer) == given.data
-
-
 @pytest.mark.parametrize("name", all_cases())
 def test_cases(balanced: None, bystander: Bystander, client: RawClient, name: str) -> None:
-    run(client, name)
+    run_case(client, name)
 
 
 def test_bulk_of_every_size(balanced: None, client: RawClient) -> None:
@@ -253,7 +227,7 @@ def test_a_hundred_clients_at_once(daemon: Daemon, balanced: None) -> None:
     def work(number: int) -> None:
         try:
             with daemon.connect(over=TRANSPORTS[number % 2]) as client:
-                run(client, "add")
+                run_case(client, "add")
         except BaseException as error:  # noqa: BLE001 - reported below
             failures.append(f"{number}: {error!r}")
 
@@ -282,11 +256,11 @@ def test_few_descriptors() -> None:
             host, port = own.grpc_target.removeprefix("grpc://").rsplit(":", 1)
             many = [socket.create_connection((host, int(port)), timeout=10) for _ in range(40)]
             time.sleep(0.5)
-            run(client, "add")
+            run_case(client, "add")
             for one in many:
                 one.close()
             with own.connect(over="channel") as another:
-                run(another, "add")
+                run_case(another, "add")
 
 
 def test_health(daemon: Daemon, channel: grpc.Channel) -> None:
@@ -334,3 +308,36 @@ def test_reflection_describes_every_method(channel: grpc.Channel) -> None:
             ProtoReflectionDescriptorDatabase(channel).FindFileContainingSymbol(absent)
     assert database.FindFileContainingSymbol("pjrtd.v1.Runtime.Info").name == "pjrtd/v1/runtime.proto"
     assert database.FindFileByName("pjrtd/v1/frame.proto").package == "pjrtd.v1"
+
+
+@pytest.mark.parametrize("read", [0, 1, 5])
+def test_clients_that_vanish_in_the_middle_of_bulk(daemon: Daemon, balanced: None, bystander: Bystander, read: int) -> None:
+    """Connections that end while an upload comes in and while a download goes out, as RPCs and on a channel."""
+    request = wire.make("UploadRequest", buffer=2, type=dict(dtype=wire.dtype_numbers()["u8"], dims=[BIG]), data_bytes=BIG).SerializeToString()
+    for _ in range(5):
+        with grpc.insecure_channel(daemon.grpc_target.removeprefix("grpc://"), options=OPTIONS) as own:
+            session = open_session(own)
+            first = wire.make("UploadRequest", buffer=1, type=dict(dtype=wire.dtype_numbers()["u8"], dims=[BIG]), data_bytes=BIG).SerializeToString()
+            own.stream_unary("/pjrtd.v1.Buffer/Upload")(
+                iter([with_bulk(first, bytes(3 << 20)), *[with_bulk(b"", bytes(1 << 20))] * 7]), metadata=session)
+            download = own.unary_stream("/pjrtd.v1.Buffer/Download")(b"\x08\x01", metadata=session)
+            stalled = threading.Event()
+
+            def pieces(stalled: threading.Event = stalled) -> Iterator[bytes]:
+                yield with_bulk(request, bytes(1 << 20))
+                stalled.wait(10)
+
+            upload = own.stream_unary("/pjrtd.v1.Buffer/Upload").future(pieces(), metadata=session)
+            for _ in range(read):
+                next(download)
+            upload.cancel()
+            download.cancel()
+            stalled.set()
+        with daemon.connect(over="channel") as client:
+            buffer = client.upload("u8", [BIG], bytes(BIG))
+            call = client.start("Buffer.Download", buffer=buffer)
+            client.answer(call)
+            for _ in range(read):
+                client.receive_of(call)
+            client.start("Buffer.Upload", buffer=client.new_buffer(), type=dict(dtype=wire.dtype_numbers()["u8"], dims=[BIG]), data_bytes=BIG)
+    # Sessions of RPCs end when nobody uses them: `balanced` waits for that.
