@@ -11,7 +11,7 @@
 #include "base/clock.h"
 #include "service/call.h"
 #include "transport/grpc_front.h"
-#include "transport/grpc_wire.h"
+#include "proto/grpc_wire.h"
 #include "transport/stream_queue.h"
 
 /* Bulk that shares the stream with small calls goes in pieces of this size (DESIGN's figure), so many a message. */

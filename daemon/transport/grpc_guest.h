@@ -3,7 +3,7 @@
 #pragma once
 
 #include "transport/grpc_front.h"
-#include "transport/grpc_wire.h"
+#include "proto/grpc_wire.h"
 
 struct grpc_guest {
   pjrtd_peer peer; /* first */

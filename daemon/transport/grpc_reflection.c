@@ -5,7 +5,7 @@
 
 #include "grpc/reflection/v1/reflection.pb-c.h"
 #include "transport/grpc_front.h"
-#include "transport/grpc_wire.h"
+#include "proto/grpc_wire.h"
 
 #define V1_PATH "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
 #define V1ALPHA_PATH "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"

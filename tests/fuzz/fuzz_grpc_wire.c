@@ -1,10 +1,10 @@
-/* transport/grpc_wire.c: any bytes as a message of `Channel` give frames that keep the rules and lie inside the
+/* proto/grpc_wire.c: any bytes as a message of `Channel` give frames that keep the rules and lie inside the
  * message, or a reason; a frame that was read is written again and reads the same. Any bytes are cut in two where their
  * bulk begins. */
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "transport/grpc_wire.h"
+#include "proto/grpc_wire.h"
 
 static void require(bool claim) {
   if (!claim) abort();

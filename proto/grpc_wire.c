@@ -1,5 +1,5 @@
 /* See grpc_wire.h. The fields of Frame are those of pjrtd/v1/frame.proto. */
-#include "transport/grpc_wire.h"
+#include "proto/grpc_wire.h"
 
 enum { WIRE_VARINT = 0, WIRE_FIXED64 = 1, WIRE_BYTES = 2, WIRE_FIXED32 = 5 };
 enum { FRAME_CALL = 1, FRAME_METHOD, FRAME_KIND, FRAME_FLAGS, FRAME_DEADLINE, FRAME_PAYLOAD };

@@ -1,5 +1,5 @@
-/* Bytes of protobuf that the gRPC transport reads and writes itself: the frames inside a message of `Channel`, and the
- * bulk that a unary message carries as its last field. The payloads inside are the service's to decode. No I/O, no
+/* Bytes of protobuf that both ends of gRPC read and write themselves: the frames inside a message of `Channel`, and the
+ * bulk that a unary message carries as its last field. The payloads inside are for others to decode. No I/O, no
  * allocation, any thread. */
 #pragma once
 

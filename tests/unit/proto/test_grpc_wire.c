@@ -1,9 +1,9 @@
-/* transport/grpc_wire.c, against bytes made by hand and by protobuf-c. */
+/* proto/grpc_wire.c, against bytes made by hand and by protobuf-c. */
 #include <criterion/criterion.h>
 
 #include "pjrtd/v1/buffer.pb-c.h"
 #include "pjrtd/v1/frame.pb-c.h"
-#include "transport/grpc_wire.h"
+#include "proto/grpc_wire.h"
 
 /* The message as grpc_wire writes it. */
 static size_t write_frame(const pjrtd_frame_header *header, const void *payload, const void *bulk, uint8_t *out) {
