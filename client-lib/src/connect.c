@@ -3,9 +3,6 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include "heap.h"
@@ -13,6 +10,7 @@
 #include "operation.h"
 #include "pjrtd/v1/runtime.pb-c.h"
 #include "reply_arena.h"
+#include "socket_link.h"
 #include "target.h"
 
 #define DEFAULT_TIMEOUT_NS 10000000000u
@@ -87,7 +85,6 @@ static pjrtc_failure *say_hello(pjrtc_client *client, const char *client_name, u
 static pjrtc_failure *create(const pjrtc_connect_options *options, pjrtc_client **out_client) {
   pjrtc_client *client = *out_client = pjrtc_heap_zalloc(sizeof *client);
   if (!client) return pjrtc_failure_oom();
-  client->fd = client->wake_fd = -1;
   pthread_mutex_init(&client->lock, NULL);
   pthread_cond_init(&client->unpinned, NULL);
   pjrtc_fork_guard_init(&client->fork_guard);
@@ -107,14 +104,8 @@ static uint64_t timeout_of(const pjrtc_connect_options *options) {
   return timeout_ns < INT64_MAX ? timeout_ns : INT64_MAX;
 }
 
-/* On a socket that is open. */
+/* On a link that is open. */
 static pjrtc_failure *begin(pjrtc_client *client, const pjrtc_connect_options *options) {
-  client->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  if (client->wake_fd < 0)
-    return pjrtc_failure_make(PJRTC_RESOURCE_EXHAUSTED, "raise the limit on open descriptors",
-                              "an event descriptor cannot be made");
-  const struct timeval sleep = {.tv_usec = PJRTC_RECEIVE_MS * 1000};
-  setsockopt(client->fd, SOL_SOCKET, SO_RCVTIMEO, &sleep, sizeof sleep);
   pthread_mutex_lock(&client->lock);
   pjrtc_failure *failure = say_hello(client, options->client_name, timeout_of(options));
   pthread_mutex_unlock(&client->lock);
@@ -130,7 +121,7 @@ pjrtc_code pjrtc_connect(const char *target, const pjrtc_connect_options *option
   pjrtc_failure *failure = pjrtc_op_options(&own, sizeof own, options ? options : &defaults, "pjrtc_connect_options");
   if (!failure) failure = create(&own, &client);
   if (!failure) failure = pjrtc_target_resolve(target, &client->target);
-  if (!failure) failure = pjrtc_target_open(client->target, timeout_of(&own), &client->fd);
+  if (!failure) failure = pjrtc_target_open(client->target, own.ca_file, timeout_of(&own), &client->link);
   if (!failure) failure = begin(client, &own);
   if (failure)
     pjrtc_close(client);
@@ -143,8 +134,11 @@ pjrtc_client *pjrtc_connect_socket(int fd) {
   pjrtc_client *client;
   const pjrtc_connect_options options = {.struct_size = sizeof options};
   pjrtc_failure *failure = create(&options, &client);
-  if (client) client->fd = fd;
   if (!failure && !(client->target = pjrtc_heap_zalloc(1))) failure = pjrtc_failure_oom();
+  if (!failure)
+    failure = pjrtc_socket_link_create(fd, client->target, &client->link);
+  else
+    close(fd);
   if (!failure) failure = begin(client, &options);
   if (!failure) return client;
   pjrtc_failure_release(failure);
@@ -155,12 +149,12 @@ pjrtc_client *pjrtc_connect_socket(int fd) {
 void pjrtc_close(pjrtc_client *client) {
   if (!client) return;
   bool is_child = pjrtc_fork_guard_is_child(&client->fork_guard);
-  if (client->fd >= 0) close(client->fd);
-  if (client->wake_fd >= 0) close(client->wake_fd);
-  client->fd = client->wake_fd = -1;
+  pjrtc_link *link = client->link;
   if (is_child) {
     /* Another thread of the parent may have held the lock when it forked, and calls may be half way: what they use is
      * left alone, since only the parent knows its state. */
+    if (link) link->ops->close_in_child(link);
+    client->link = NULL;
     return;
   }
   pthread_mutex_lock(&client->lock);
@@ -168,7 +162,9 @@ void pjrtc_close(pjrtc_client *client) {
   pjrtc_client_lose(client, pjrtc_failure_make(PJRTC_CANCELLED, NULL, "the client was closed"));
   pjrtc_driver_run_callbacks(client);
   bool last = client->num_held == 0;
+  client->link = NULL;
   pthread_mutex_unlock(&client->lock);
+  if (link) link->ops->close(link);
   if (last) pjrtc_client_free(client);
 }
 
@@ -179,14 +175,13 @@ const pjrtc_hello *pjrtc_get_hello(const pjrtc_client *client) {
 /* ---- A caller's event loop ---- */
 
 int pjrtc_fd(const pjrtc_client *client) {
-  return client->fd;
+  return client->link->ops->get_fd(client->link);
 }
 
 short pjrtc_events(pjrtc_client *client) {
   if (pjrtc_fork_guard_is_child(&client->fork_guard)) return 0;
   pthread_mutex_lock(&client->lock);
-  short events = POLLIN;
-  if (pjrtc_outbox_wants_write(&client->outbox)) events |= POLLOUT;
+  short events = client->link->ops->get_events(client->link, pjrtc_outbox_wants_write(&client->outbox));
   pthread_mutex_unlock(&client->lock);
   return events;
 }

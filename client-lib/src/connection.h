@@ -1,7 +1,7 @@
 /* The state of one connection, for all files of the client. Everything is under `lock` except where it says otherwise.
  *
  * How the parts work together: a call (pjrtc_future) is started by appending its request to the outbox; whoever waits
- * while nobody else does becomes the driver, the one thread that reads the socket (driver.c); the inbox cuts what was
+ * while nobody else does becomes the driver, the one thread that reads from the link (driver.c); the inbox cuts what was
  * read into frames and hands them to the calls (calls.c), which wake their waiters. */
 #pragma once
 
@@ -11,6 +11,7 @@
 #include "failure.h"
 #include "fork_guard.h"
 #include "inbox.h"
+#include "link.h"
 #include "outbox.h"
 #include "proto/frame.h"
 #include "spinner.h"
@@ -29,8 +30,7 @@ struct pjrtc_client {
   pthread_cond_t unpinned; /* somebody stopped using a call's memory without the lock */
   uint32_t unpin_waiters;
   pjrtc_fork_guard fork_guard;
-  int fd;
-  int wake_fd; /* eventfd: interrupts the driver's poll */
+  pjrtc_link *link; /* owned; NULL: not connected yet, or closed */
   char *target;
   pjrtc_hello hello; /* constant once connected */
   char server_version[64];
@@ -55,7 +55,7 @@ struct pjrtc_client {
   pjrtc_future *first_callback, *last_callback; /* done, callback to be run */
 
   bool driving;   /* a thread has the driver's role */
-  bool polling;   /* and sleeps in poll(2), where others can wake it */
+  bool polling;   /* and sleeps where others can wake it */
   bool long_wait; /* nothing came for PJRTC_RECEIVE_MS */
   bool polling_out;
   bool wake_sent;

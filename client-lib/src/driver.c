@@ -1,12 +1,10 @@
 /* See driver.h. */
 #include "driver.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "calls.h"
+#include "socket_link.h"
 
 /* Reads of one pjrtc_progress: a long download must not hold up the caller's event loop. */
 enum { PROGRESS_READS = 64 };
@@ -26,10 +24,7 @@ void pjrtc_driver_kick(pjrtc_client *client) {
 void pjrtc_driver_interrupt(pjrtc_client *client) {
   if (!client->polling || client->wake_sent) return;
   client->wake_sent = true;
-  uint64_t one = 1;
-  ssize_t result;
-  do result = write(client->wake_fd, &one, sizeof one);
-  while (result < 0 && errno == EINTR);
+  client->link->ops->wake(client->link);
 }
 
 void pjrtc_driver_wake(pjrtc_client *client, pjrtc_future *call) {
@@ -105,29 +100,21 @@ static int poll_timeout_ms(uint64_t deadline_ns) {
   return left_ms > 3600000 ? 3600000 : (int)left_ms;
 }
 
-/* Sleeps until the socket is ready. True where there is something to read. */
-static bool sleep_in_poll(pjrtc_client *client, uint64_t deadline_ns) {
+/* Sleeps until the link is ready. True where there is something to read. */
+static bool sleep_on_link(pjrtc_client *client, uint64_t deadline_ns) {
   bool out = pjrtc_outbox_wants_write(&client->outbox) && !client->outbox.writing;
-  struct pollfd fds[2] = {{.fd = client->fd, .events = (short)(POLLIN | (out ? POLLOUT : 0))},
-                          {.fd = client->wake_fd, .events = POLLIN}};
   client->polling = true;
   client->polling_out = out;
   pthread_mutex_unlock(&client->lock);
-  int ready = poll(fds, 2, poll_timeout_ms(deadline_ns));
+  bool readable = client->link->ops->wait(client->link, out, poll_timeout_ms(deadline_ns));
   pthread_mutex_lock(&client->lock);
-  client->polling = client->polling_out = false;
-  if (client->wake_sent) {
-    uint64_t count;
-    while (read(client->wake_fd, &count, sizeof count) < 0 && errno == EINTR) {
-    }
-    client->wake_sent = false;
-  }
-  return ready > 0 && fds[0].revents & ~POLLOUT;
+  client->polling = client->polling_out = client->wake_sent = false;
+  return readable;
 }
 
-/* The first sleep of a wait is in recv(2): that is one system call in place of two, and a thread that sleeps there was
- * seen to wake up in a third less time than one in poll(2). Nobody can wake it but the server, so it is short, and not
- * for who has something to write. */
+/* The first sleep of a wait is in `receive`: on a socket that is one system call in place of two, and a thread that
+ * sleeps there was seen to wake up in a third less time than one in poll(2). Nobody can wake it but the server, so it is
+ * short, and not for who has something to write. */
 static bool may_sleep_in_receive(const pjrtc_client *client, uint64_t deadline_ns) {
   if (client->long_wait || client->inbox.item_left_bytes || pjrtc_outbox_wants_write(&client->outbox)) return false;
   return deadline_ns == PJRTC_NO_DEADLINE || deadline_ns > pjrtc_now_ns() + PJRTC_RECEIVE_MS * UINT64_C(1000000);
@@ -149,7 +136,7 @@ static void drive(pjrtc_client *client, uint64_t deadline_ns) {
     client->long_wait = !pjrtc_inbox_receive_asleep(client);
     return; /* others may have changed what is waited for */
   }
-  bool readable = sleep_in_poll(client, deadline_ns);
+  bool readable = sleep_on_link(client, deadline_ns);
   pjrtc_outbox_pump(client);
   if (readable && !client->lost) pjrtc_inbox_receive(client, 0);
 }

@@ -6,14 +6,13 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
 
 #include "calls.h"
 #include "driver.h"
 #include "error_reply.h"
 #include "heap.h"
 #include "method_ids.h"
+#include "socket_link.h"
 #include "varint.h"
 
 /* Room for one full inline reply and then some; only a large message makes it grow. */
@@ -223,39 +222,33 @@ static void parse(pjrtc_client *client) {
 
 /* ---- Reading ---- */
 
-static void ended(pjrtc_client *client, ssize_t result, int error_number) {
-  const char *why = result == 0 ? "the server closed it" : strerror(error_number);
-  pjrtc_client_lose(client, pjrtc_failure_make(PJRTC_UNAVAILABLE, "connect again; what the session held is gone",
-                                               "the connection to %s is lost: %s", client->target, why));
+static void ended(pjrtc_client *client) {
+  pjrtc_link_end end;
+  client->link->ops->explain(client->link, &end);
+  pjrtc_client_lose(client, pjrtc_failure_make(end.code, end.hint, "%s", end.message));
 }
 
 /* Between two attempts the core is for others that want it. Where one keeps it for long, polling is worse than
  * sleeping: who sleeps is woken at once, while who gives way comes after all others. */
-static ssize_t receive_until(int fd, struct iovec *parts, size_t num_parts, uint64_t spin_until_ns, bool *out_crowded) {
+static ssize_t receive_until(pjrtc_link *link, struct iovec *parts, size_t num_parts, uint64_t spin_until_ns,
+                             bool *out_crowded) {
   for (;;) {
-    struct msghdr message = {.msg_iov = parts, .msg_iovlen = num_parts};
-    ssize_t result = num_parts == 1 ? recv(fd, parts->iov_base, parts->iov_len, MSG_DONTWAIT)
-                                    : recvmsg(fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    ssize_t result = link->ops->receive(link, parts, num_parts, 0);
     if (result >= 0) return result;
-    if (errno == EINTR) continue;
-    if (errno != EAGAIN && errno != EWOULDBLOCK) return result;
     uint64_t now_ns = spin_until_ns ? pjrtc_now_ns() : 0;
-    if (*out_crowded || now_ns >= spin_until_ns) {
-      errno = EAGAIN;
-      return -1;
-    }
+    if (*out_crowded || now_ns >= spin_until_ns) return -1;
     sched_yield();
     *out_crowded = pjrtc_now_ns() - now_ns > PJRTC_CROWDED_NS;
   }
 }
 
 /* What came of a read; the lock is held again. */
-static bool received(pjrtc_client *client, ssize_t result, int error_number, size_t direct) {
+static bool received(pjrtc_client *client, ssize_t result, size_t direct) {
   pjrtc_inbox *inbox = &client->inbox;
   if (client->lost) return true;
-  if (result < 0 && error_number == EAGAIN) return false;
-  if (result <= 0) {
-    ended(client, result, error_number);
+  if (result < 0) return false;
+  if (result == 0) {
+    ended(client);
     return true;
   }
   size_t count = (size_t)result;
@@ -283,25 +276,22 @@ bool pjrtc_inbox_receive(pjrtc_client *client, uint64_t spin_until_ns) {
   parts[num_parts++] = (struct iovec){inbox->data + inbox->tail, inbox->capacity - inbox->tail};
   pthread_mutex_unlock(&client->lock);
   bool crowded = false;
-  ssize_t result = receive_until(client->fd, parts, num_parts, spin_until_ns, &crowded);
-  int error_number = errno;
+  ssize_t result = receive_until(client->link, parts, num_parts, spin_until_ns, &crowded);
   pthread_mutex_lock(&client->lock);
   if (crowded) client->spinner.crowded = true;
   if (inbox->pinned) {
     inbox->pinned = NULL;
     if (client->unpin_waiters) pthread_cond_broadcast(&client->unpinned);
   }
-  return received(client, result, error_number, direct);
+  return received(client, result, direct);
 }
 
 bool pjrtc_inbox_receive_asleep(pjrtc_client *client) {
   pjrtc_inbox *inbox = &client->inbox;
   if (inbox->tail == inbox->capacity && !make_room(inbox, inbox->capacity)) return false;
-  uint8_t *place = inbox->data + inbox->tail;
-  size_t room = inbox->capacity - inbox->tail;
+  const struct iovec part = {inbox->data + inbox->tail, inbox->capacity - inbox->tail};
   pthread_mutex_unlock(&client->lock);
-  ssize_t result = recv(client->fd, place, room, 0);
-  int error_number = errno == EINTR || errno == EWOULDBLOCK ? EAGAIN : errno;
+  ssize_t result = client->link->ops->receive(client->link, &part, 1, PJRTC_RECEIVE_MS);
   pthread_mutex_lock(&client->lock);
-  return received(client, result, error_number, 0);
+  return received(client, result, 0);
 }

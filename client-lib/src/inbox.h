@@ -35,5 +35,4 @@ void pjrtc_inbox_deinit(pjrtc_inbox *inbox);
  * (0: one try). True where something came; false where nothing did. A lost or broken connection is dealt with. */
 bool pjrtc_inbox_receive(pjrtc_client *client, uint64_t spin_until_ns);
 /* The same, asleep for up to PJRTC_RECEIVE_MS. Not in the middle of an ITEM. */
-#define PJRTC_RECEIVE_MS 10
 bool pjrtc_inbox_receive_asleep(pjrtc_client *client);

@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
 
 #include "calls.h"
 #include "driver.h"
@@ -145,19 +143,11 @@ static void end_item(pjrtc_client *client) {
   if (call && !call->source.left_bytes) pjrtc_driver_wake(client, call);
 }
 
-/* False where the socket is full or gone. */
+/* False where the link is full or gone. */
 static bool written(pjrtc_outbox *outbox, ssize_t result, int error) {
   if (result >= 0) return true;
-  if (error != EAGAIN && error != EWOULDBLOCK) outbox->broken = true;
+  if (error != EAGAIN) outbox->broken = true;
   return false;
-}
-
-static ssize_t send_retrying(int fd, struct iovec *parts, size_t num_parts) {
-  struct msghdr message = {.msg_iov = parts, .msg_iovlen = num_parts};
-  ssize_t result;
-  do result = sendmsg(fd, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-  while (result < 0 && errno == EINTR);
-  return result;
 }
 
 /* Writes some of the current piece, without the lock. */
@@ -176,7 +166,7 @@ static bool write_item(pjrtc_client *client) {
   outbox->writing = true;
   pthread_mutex_unlock(&client->lock);
   if (walk) pjrtc_strided_read(walk, outbox->scratch, outbox->item_left_bytes);
-  ssize_t result = send_retrying(client->fd, parts, num_parts);
+  ssize_t result = client->link->ops->send(client->link, parts, num_parts);
   int error = errno;
   pthread_mutex_lock(&client->lock);
   outbox->writing = false;
@@ -193,9 +183,8 @@ static bool write_item(pjrtc_client *client) {
 
 static bool write_frames(pjrtc_client *client) {
   pjrtc_outbox *outbox = &client->outbox;
-  ssize_t result;
-  do result = send(client->fd, outbox->data + outbox->head, outbox->tail - outbox->head, MSG_DONTWAIT | MSG_NOSIGNAL);
-  while (result < 0 && errno == EINTR);
+  const struct iovec part = {outbox->data + outbox->head, outbox->tail - outbox->head};
+  ssize_t result = client->link->ops->send(client->link, &part, 1);
   if (!written(outbox, result, errno)) return false;
   outbox->head += (size_t)result;
   return true;

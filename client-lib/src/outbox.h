@@ -52,7 +52,7 @@ void pjrtc_outbox_add_source(pjrtc_client *client, pjrtc_future *call);
 void pjrtc_outbox_remove_source(pjrtc_client *client, pjrtc_future *call);
 void pjrtc_outbox_add_credit(pjrtc_client *client, pjrtc_future *call, uint64_t size_bytes);
 
-/* Writes what the socket takes. Never waits for the peer. */
+/* Writes what the link takes. Never waits for the peer. */
 void pjrtc_outbox_pump(pjrtc_client *client);
-/* Something is left that the socket did not take. */
+/* Something is left that the link did not take. */
 bool pjrtc_outbox_wants_write(const pjrtc_outbox *outbox);

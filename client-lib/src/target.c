@@ -10,12 +10,14 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "grpc_library.h"
 #include "heap.h"
+#include "socket_link.h"
 
 #define SYSTEM_SOCKET "/run/pjrtd/pjrtd.sock"
 
 static const char targets_hint[] =
-    "a target is unix:PATH, the socket that pjrtd listens on (its line \"pjrtd ready unix:...\"); "
+    "a target is unix:PATH, grpc://HOST:PORT or grpcs://HOST:PORT, where pjrtd listens (its line \"pjrtd ready ...\"); "
     "set PJRTD_TARGET or pass it";
 
 static char *default_target(void) {
@@ -34,10 +36,12 @@ static bool ends_with(const char *text, const char *end) {
   return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
+static bool is_grpc(const char *target) {
+  return strncmp(target, "grpc://", 7) == 0 || strncmp(target, "grpcs://", 8) == 0;
+}
+
 static pjrtc_failure *check(const char *target) {
-  if (strncmp(target, "grpc://", 7) == 0 || strncmp(target, "grpcs://", 8) == 0)
-    return pjrtc_failure_make(PJRTC_UNIMPLEMENTED, "use a unix:PATH target on the host that runs pjrtd",
-                              "target %.200s: gRPC targets come with libpjrtc-grpc.so, which is not there", target);
+  if (is_grpc(target)) return NULL;
   if (strncmp(target, "unix:", 5) != 0) {
     if (ends_with(target, ".so") || strstr(target, ".so."))
       return pjrtc_failure_make(PJRTC_INVALID_ARGUMENT,
@@ -100,8 +104,7 @@ static pjrtc_failure *explain(const char *target, int error) {
   }
 }
 
-pjrtc_failure *pjrtc_target_open(const char *target, uint64_t timeout_ns, int *out_fd) {
-  *out_fd = -1;
+static pjrtc_failure *open_socket(const char *target, uint64_t timeout_ns, pjrtc_link **out_link) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   strcpy(address.sun_path, target + 5);
   int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -118,6 +121,11 @@ pjrtc_failure *pjrtc_target_open(const char *target, uint64_t timeout_ns, int *o
     return explain(target, error);
   }
   setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &(struct timeval){0}, sizeof(struct timeval));
-  *out_fd = fd;
-  return NULL;
+  return pjrtc_socket_link_create(fd, target, out_link);
+}
+
+pjrtc_failure *pjrtc_target_open(const char *target, const char *ca_file, uint64_t timeout_ns, pjrtc_link **out_link) {
+  *out_link = NULL;
+  return is_grpc(target) ? pjrtc_grpc_library_open(target, ca_file, timeout_ns, out_link)
+                         : open_socket(target, timeout_ns, out_link);
 }

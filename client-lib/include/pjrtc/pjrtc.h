@@ -265,11 +265,13 @@ typedef struct pjrtc_connect_options {
   bool nonblocking;
   uint64_t download_window_bytes; /* of one download that may be under way; 0: 4 MiB */
   uint64_t max_queued_bytes;      /* requests that were started but not yet written; 0: 4 MiB */
+  /* For grpcs://: a file of the certificates to trust (PEM); NULL: PJRTD_CA_FILE's, else what the system trusts. */
+  const char *ca_file;
 } pjrtc_connect_options;
 
 #ifdef __cplusplus
 #define PJRTC_CONNECT_OPTIONS_INIT \
-  { sizeof(pjrtc_connect_options), NULL, 0, PJRTC_DEFAULT_BUSY_POLL_US, false, 0, 0 }
+  { sizeof(pjrtc_connect_options), NULL, 0, PJRTC_DEFAULT_BUSY_POLL_US, false, 0, 0, NULL }
 #else
 #define PJRTC_CONNECT_OPTIONS_INIT \
   { .struct_size = sizeof(pjrtc_connect_options), .busy_poll_us = PJRTC_DEFAULT_BUSY_POLL_US }
@@ -277,14 +279,16 @@ typedef struct pjrtc_connect_options {
 
 /* Connects and agrees on a protocol version.
  *
- * `target` is "unix:PATH". NULL means the environment's PJRTD_TARGET; where that is not set either,
- * $XDG_RUNTIME_DIR/pjrtd.sock if it exists, else /run/pjrtd/pjrtd.sock. `options` may be NULL; else initialise it with
- * PJRTC_CONNECT_OPTIONS_INIT.
+ * `target` is "unix:PATH", "grpc://HOST:PORT" or "grpcs://HOST:PORT" (port 7578 where there is none). NULL means the
+ * environment's PJRTD_TARGET; where that is not set either, $XDG_RUNTIME_DIR/pjrtd.sock if it exists, else
+ * /run/pjrtd/pjrtd.sock. `options` may be NULL; else initialise it with PJRTC_CONNECT_OPTIONS_INIT.
+ *
+ * For gRPC, libpjrtc-grpc.so is loaded, and with it gRPC C core, whose threads stay until the process ends.
  *
  * INVALID_ARGUMENT: not a target (a plugin's path is none: pjrtd loads the plugin). UNAVAILABLE: nobody listens there.
  * PERMISSION_DENIED: the socket may not be opened. FAILED_PRECONDITION or UNIMPLEMENTED: client and server have no
- * protocol version in common; the message names both ranges. UNIMPLEMENTED: grpc:// and grpcs:// need
- * libpjrtc-grpc.so. DEADLINE_EXCEEDED: the server accepted and does not answer. */
+ * protocol version in common; the message names both ranges. UNIMPLEMENTED: libpjrtc-grpc.so
+ * is not there, or the server speaks gRPC and is no pjrtd. DEADLINE_EXCEEDED: the server accepted and does not answer. */
 PJRTC_API pjrtc_code pjrtc_connect(const char *target, const pjrtc_connect_options *options, pjrtc_client **out_client,
                                    pjrtc_error *error);
 
@@ -309,7 +313,8 @@ PJRTC_API const pjrtc_hello *pjrtc_get_hello(const pjrtc_client *client);
 /* For a caller's own event loop: poll pjrtc_fd() for pjrtc_events() (POLLIN, POLLOUT), and call pjrtc_progress() when
  * it is ready and after starting calls. pjrtc_progress never waits: it writes and reads what it can, completes futures
  * and runs their callbacks. It reads a bounded amount, so poll level-triggered. UNAVAILABLE: the connection is lost,
- * and every future has failed. The descriptor stays the library's. */
+ * and every future has failed. The descriptor stays the library's. Over gRPC the first pjrtc_fd() starts a thread that
+ * waits in your place; -1 where that is not possible. */
 PJRTC_API int pjrtc_fd(const pjrtc_client *client);
 PJRTC_API short pjrtc_events(pjrtc_client *client);
 PJRTC_API pjrtc_code pjrtc_progress(pjrtc_client *client, pjrtc_error *error);

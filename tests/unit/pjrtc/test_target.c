@@ -65,19 +65,59 @@ Test(target, of_another_kind_says_which_there_are) {
   cr_assert_str_eq(error.message, "the socket's path has 151 bytes, at most 107 are possible");
 }
 
-Test(target, of_grpc_is_not_there_yet) {
-  pjrtc_error error = resolve_error("grpc://h:7578");
-  cr_assert_eq(error.code, PJRTC_UNIMPLEMENTED);
-  cr_assert_not_null(strstr(error.message, "libpjrtc-grpc.so"));
-  cr_assert_eq(resolve_error("grpcs://h:7578").code, PJRTC_UNIMPLEMENTED);
+Test(target, of_grpc_stays_what_it_is) {
+  expect_resolved("grpc://h:7578", "grpc://h:7578");
+  expect_resolved("grpcs://h", "grpcs://h");
 }
 
 static pjrtc_error open_error(const char *target) {
   pjrtc_error error = PJRTC_ERROR_INIT;
-  int fd;
-  pjrtc_failure_finish(pjrtc_target_open(target, 100000000, &fd), &error);
-  cr_assert_eq(fd, -1);
+  pjrtc_link *link;
+  pjrtc_failure_finish(pjrtc_target_open(target, NULL, 100000000, &link), &error);
+  cr_assert_null(link);
   return error;
+}
+
+static void expect_refused(const char *target, const char *message) {
+  pjrtc_error error = open_error(target);
+  cr_assert_eq(error.code, PJRTC_INVALID_ARGUMENT);
+  cr_assert_str_eq(error.message, message);
+  cr_assert_not_null(strstr(error.hint, "grpc://HOST:PORT"));
+}
+
+Test(target, of_grpc_names_a_host_and_a_port) {
+  expect_refused("grpc://", "\"grpc://\" is not a target: a host of 1 to 255 bytes belongs there");
+  expect_refused("grpc://:7578", "\"grpc://:7578\" is not a target: a host of 1 to 255 bytes belongs there");
+  expect_refused("grpc://h:", "\"grpc://h:\" is not a target: its port is not 1 to 65535");
+  expect_refused("grpc://h:0", "\"grpc://h:0\" is not a target: its port is not 1 to 65535");
+  expect_refused("grpc://h:65536", "\"grpc://h:65536\" is not a target: its port is not 1 to 65535");
+  expect_refused("grpc://h:75x", "\"grpc://h:75x\" is not a target: its port is not 1 to 65535");
+  expect_refused("grpc://[::1:75", "\"grpc://[::1:75\" is not a target: a \"]\" is missing");
+  expect_refused("grpc://h/x:75", "\"grpc://h/x:75\" is not a target: \"h/x\" is no host");
+  expect_refused("grpcs://u@h:75", "\"grpcs://u@h:75\" is not a target: \"u@h\" is no host");
+}
+
+Test(target, of_grpc_where_nobody_listens_is_unavailable_with_its_name) {
+  pjrtc_error error = open_error("grpc://127.0.0.1:1");
+  cr_assert_eq(error.code, PJRTC_UNAVAILABLE);
+  cr_assert_str_eq(error.message, "cannot connect to grpc://127.0.0.1:1: nobody listens there");
+  error = open_error("grpc://[::1]:1");
+  cr_assert_eq(error.code, PJRTC_UNAVAILABLE);
+  error = open_error("grpc://no-such-host.invalid");
+  cr_assert_eq(error.code, PJRTC_UNAVAILABLE);
+  cr_assert_not_null(strstr(error.message, "cannot connect to grpc://no-such-host.invalid: no-such-host.invalid: "));
+}
+
+Test(target, of_grpcs_with_a_bad_file_of_certificates_names_it) {
+  pjrtc_error error = PJRTC_ERROR_INIT;
+  pjrtc_link *link;
+  pjrtc_failure_finish(pjrtc_target_open("grpcs://h", "/nonexistent/ca.pem", 100000000, &link), &error);
+  cr_assert_eq(error.code, PJRTC_INVALID_ARGUMENT);
+  cr_assert_str_eq(error.message, "cannot read /nonexistent/ca.pem: No such file or directory");
+  setenv("PJRTD_CA_FILE", "/dev/null", 1);
+  error = open_error("grpcs://h");
+  cr_assert_str_eq(error.message, "/dev/null holds no certificates");
+  cr_assert_not_null(strstr(error.hint, "PJRTD_CA_FILE"));
 }
 
 Test(target, where_nobody_listens_is_unavailable_with_its_name) {
