@@ -1,11 +1,10 @@
-/* See grpc_front.h: the server, its pump thread, and which RPC goes where. */
+/* See grpc_front.h: the server, and which RPC goes where. */
 #include "transport/grpc_front.h"
 
 #include <grpc/grpc_posix.h>
 #include <grpc/grpc_security.h>
 #include <grpc/support/alloc.h>
 #include <grpc/support/log.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "base/clock.h"
@@ -19,21 +18,6 @@
 #define CHANNEL_PATH "/pjrtd.v1.Runtime/Channel"
 
 const pjrtd_identity grpc_remote_identity = {.local = false, .rights = PJRTD_RIGHT_USE};
-
-/* ---- the pump ---- */
-
-static void pump(void *user) {
-  grpc_front *front = user;
-  for (;;) {
-    grpc_event event = grpc_completion_queue_next(front->queue, gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
-    if (event.type == GRPC_QUEUE_SHUTDOWN) break;
-    grpc_tag *tag = event.tag;
-    atomic_load_explicit(&tag->started, memory_order_acquire);
-    tag->ok = event.success != 0;
-    pjrtd_mailbox_post(front->runtime->mailbox, &tag->message);
-  }
-  atomic_store(&front->pump_ended, true);
-}
 
 /* ---- calls that begin ---- */
 
@@ -114,6 +98,7 @@ static void on_prepare(uv_prepare_t *prepare) {
   if (front->watchers) grpc_health_update(front);
   pjrtd_runtime_settle(front->runtime);
   flush_own(front);
+  grpc_pump_end_turn(&front->pump);
 }
 
 static void on_watch(uv_timer_t *watch) {
@@ -183,12 +168,11 @@ pjrtd_status *grpc_front_create(pjrtd_runtime *runtime, grpc_front **out_front) 
   front->next_flush_user = runtime->flush_user;
   runtime->flush = flush;
   runtime->flush_user = front;
-  int error = uv_thread_create(&front->pump, pump, front);
-  if (error) {
+  pjrtd_status *status = grpc_pump_start(&front->pump, runtime, front->queue);
+  if (status) {
     grpc_front_close(front);
-    return pjrtd_status_from_errno(-error, "starting gRPC's pump thread");
+    return status;
   }
-  front->pumping = true;
   for (int i = 0; i < ACCEPTING; i++) accept_another(front);
   uv_timer_start(&front->watch, on_watch, WATCH_PERIOD_MS, WATCH_PERIOD_MS);
   /* libuv calls the last one first: before the turn is closed by the local socket's. */
@@ -218,6 +202,7 @@ void grpc_front_close(grpc_front *front) {
   front->runtime->flush = front->next_flush;
   front->runtime->flush_user = front->next_flush_user;
   grpc_unary_end_idle(front, UINT64_MAX);
+  grpc_pump_close(&front->pump);
   struct {
     grpc_tag tag;
     grpc_front *front;
@@ -225,15 +210,7 @@ void grpc_front_close(grpc_front *front) {
   grpc_tag_start(&shutdown.tag);
   grpc_server_shutdown_and_notify(front->server, front->queue, &shutdown.tag);
   grpc_server_cancel_all_calls(front->server);
-  if (front->pumping) {
-    /* What gRPC has under way comes back now, cancelled, and its memory is freed where that is handled. */
-    while (!atomic_load(&front->pump_ended)) {
-      pjrtd_mailbox_drain(front->runtime->mailbox);
-      uv_sleep(1);
-    }
-    uv_thread_join(&front->pump);
-    pjrtd_mailbox_drain(front->runtime->mailbox);
-  } else {
+  if (!front->pump.running) {
     grpc_event event;
     do event = grpc_completion_queue_next(front->queue, gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
     while (event.tag != &shutdown.tag);
@@ -242,6 +219,7 @@ void grpc_front_close(grpc_front *front) {
            GRPC_QUEUE_SHUTDOWN) {
     }
   }
+  grpc_pump_join(&front->pump);
   grpc_front_forget_connections(front);
   grpc_server_destroy(front->server);
   grpc_completion_queue_destroy(front->queue);

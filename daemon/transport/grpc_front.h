@@ -1,7 +1,8 @@
 /* The gRPC front end: connections over TCP, served by gRPC C core.
  *
  * Threads: gRPC completes operations on a queue that one pump thread waits at; each completion becomes a message to the
- * loop, where everything else happens. The loop starts operations itself, and gRPC writes to the socket in that call.
+ * loop, where everything else happens. While the loop polls it looks at the queue itself (grpc_pump.c). The loop starts
+ * operations, and gRPC writes to the socket in that call.
  * gRPC's own threads never run code of ours, but for freeing what was sent.
  *
  * Plaintext connections are accepted here and handed over by descriptor: gRPC 1.51's own listener stays dead once a
@@ -15,6 +16,7 @@
 #include <uv.h>
 
 #include "service/peer.h"
+#include "transport/give_way.h"
 
 /* What one message may take. A frame has at most 1 MiB of payload; a client puts many small frames into a message. */
 #define GRPC_MAX_MESSAGE_BYTES (4u << 20)
@@ -47,15 +49,39 @@ static inline void grpc_tag_start(grpc_tag *tag) {
   atomic_store_explicit(&tag->started, true, memory_order_release);
 }
 
+/* Who waits at the completion queue (grpc_pump.c). Loop thread, where nothing else is said. */
+typedef struct {
+  pjrtd_runtime *runtime;
+  grpc_completion_queue *queue;
+  uv_thread_t thread;
+  bool running, closing;
+  _Atomic bool ended;      /* any thread */
+  _Atomic bool loop_polls; /* any thread: the pump is to hand its place over */
+  pjrtd_message handed_over;
+  uv_sem_t handed_back;
+  bool loop_has_place;
+  uv_idle_t spin; /* active as long as it has */
+  uint64_t hot_until_ns;
+  pjrtd_crowding crowding;
+} grpc_pump;
+
+/* On failure, too, grpc_pump_join is to follow. */
+PJRTD_MUST_USE pjrtd_status *grpc_pump_start(grpc_pump *own, pjrtd_runtime *runtime, grpc_completion_queue *queue);
+/* Before the loop may sleep. */
+void grpc_pump_end_turn(grpc_pump *own);
+/* The place is the pump's from now on. */
+void grpc_pump_close(grpc_pump *own);
+/* Waits for the end of the queue, which was shut down; handles everything that completes before. */
+void grpc_pump_join(grpc_pump *own);
+
 struct grpc_front {
   pjrtd_runtime *runtime;
   const pjrtd_settings *settings;
   grpc_server *server;
   grpc_completion_queue *queue;
   grpc_server_credentials *plaintext;
-  uv_thread_t pump;
-  bool pumping, closing;
-  _Atomic bool pump_ended;
+  grpc_pump pump;
+  bool closing;
   grpc_listener *listeners;
   grpc_connection *connections;
   grpc_rpc *rpcs;                  /* all that are under way */
@@ -139,6 +165,7 @@ void grpc_call_refuse(grpc_call *call);
 
 /* Bytes (taken, pjrtd_malloc's) as a message. */
 grpc_byte_buffer *grpc_message_of(uint8_t *bytes, size_t count);
+grpc_slice grpc_slice_of(uint8_t *bytes, size_t count);
 /* The bytes of a message, in one piece: to be unreffed. */
 grpc_slice grpc_message_bytes(grpc_byte_buffer *message);
 

@@ -1,17 +1,11 @@
 /* See local_server.h: polling, the end of a turn, and clients that are stuck. */
 #include "transport/local_server.h"
 
-#include <sched.h>
-
 #include "base/clock.h"
 
 #define WATCH_PERIOD_MS 1000
 /* Attempts on the hot connections before the others get a look. */
 #define SPIN_ROUNDS 4
-/* A core that was given away for this long is one that others need. */
-#define CROWDED_NS UINT64_C(500000)
-#define FIRST_CROWDED_NS UINT64_C(10000000)
-#define LAST_CROWDED_NS UINT64_C(1000000000)
 
 void local_server_mark_dirty(local_server *server, local_connection *connection) {
   if (connection->dirty || connection->closed) return;
@@ -83,11 +77,6 @@ void local_server_forget(local_server *server, local_connection *connection) {
 
 /* ---- polling ---- */
 
-static bool may_poll(const local_server *server) {
-  /* A running program needs the core more. */
-  return !(server->runtime->few_cores && server->runtime->jobs_running);
-}
-
 /* Each connection that is tried for nothing costs those behind it. */
 static void drop_cold(local_server *server) {
   uint64_t now_ns = pjrtd_clock_now_ns();
@@ -102,26 +91,10 @@ static void answer(local_server *server) {
   local_server_flush(server);
 }
 
-/* Lets others have this core, such as clients that were put here and that could not ask or answer while this spins.
- * Where one keeps it for long, there is no polling for a while: who sleeps is woken at once, while who gives way comes
- * after all others. */
-static bool give_way(local_server *server) {
-  uint64_t before_ns = pjrtd_clock_now_ns();
-  sched_yield();
-  uint64_t now_ns = pjrtd_clock_now_ns();
-  if (now_ns - before_ns < CROWDED_NS) return true;
-  if (now_ns - server->crowded_until_ns > LAST_CROWDED_NS)
-    server->crowded_ns = FIRST_CROWDED_NS;
-  else if (server->crowded_ns < LAST_CROWDED_NS)
-    server->crowded_ns *= 2;
-  server->crowded_until_ns = now_ns + server->crowded_ns;
-  return false;
-}
-
 static void on_spin(uv_idle_t *spin) {
   local_server *server = spin->data;
   drop_cold(server);
-  if (!server->hot[0] || !may_poll(server)) {
+  if (!server->hot[0] || !pjrtd_may_poll(&server->crowding, server->runtime, pjrtd_clock_now_ns())) {
     uv_idle_stop(spin);
     return;
   }
@@ -132,7 +105,7 @@ static void on_spin(uv_idle_t *spin) {
     /* All answers at once: clients that share a core are woken by one interrupt instead of one each. */
     if (any) answer(server);
     /* A single client that asked is answered on its own core. */
-    if ((!any || server->hot[1]) && !give_way(server)) {
+    if ((!any || server->hot[1]) && !pjrtd_give_way(&server->crowding)) {
       uv_idle_stop(spin);
       return;
     }
@@ -142,7 +115,7 @@ static void on_spin(uv_idle_t *spin) {
 
 void local_server_was_active(local_server *server, local_connection *connection) {
   uint64_t poll_us = server->settings->busy_poll_us, now_ns = pjrtd_clock_now_ns();
-  if (!poll_us || now_ns < server->crowded_until_ns) return;
+  if (!poll_us || now_ns < server->crowding.crowded_until_ns) return;
   connection->hot_until_ns = now_ns + poll_us * 1000;
   if (!uv_is_active((uv_handle_t *)&server->spin)) uv_idle_start(&server->spin, on_spin);
   if (server->hot[0] == connection) return;

@@ -1,6 +1,7 @@
 /* The local socket: listeners, their connections, and busy polling. Loop thread. */
 #pragma once
 
+#include "transport/give_way.h"
 #include "transport/local_connection.h"
 
 /* One read takes up to this much; a frame that is not an item always fits. */
@@ -29,8 +30,7 @@ struct local_server {
   bool closing;
   /* Connections that sent a request within busy_poll_us, the last one first: these are tried while polling. */
   local_connection *hot[LOCAL_HOT];
-  /* No polling until then, since others need this core; and how long that was the last time. */
-  uint64_t crowded_until_ns, crowded_ns;
+  pjrtd_crowding crowding;
 };
 
 PJRTD_MUST_USE pjrtd_status *local_server_create(pjrtd_runtime *runtime, local_server **out_server);

@@ -18,9 +18,9 @@ Test(local_server, polls_for_a_while_after_a_request_and_then_sleeps) {
   runtime->few_cores = false;
   /* Where the tests' machine is busy, it may have given the polling up at once. */
   do {
-    server->crowded_until_ns = 0;
+    server->crowding.crowded_until_ns = 0;
     ask(&client);
-  } while (server->crowded_until_ns);
+  } while (server->crowding.crowded_until_ns);
   cr_assert(uv_is_active((uv_handle_t *)&server->spin));
   cr_assert_eq(server->hot[0], server->connections);
   TURN_UNTIL(!uv_is_active((uv_handle_t *)&server->spin));
@@ -48,10 +48,10 @@ Test(local_server, polls_only_those_that_asked_of_late) {
   open_client(&early);
   open_client(&late);
   do {
-    server->crowded_until_ns = 0;
+    server->crowding.crowded_until_ns = 0;
     ask(&early);
     ask(&late);
-  } while (server->crowded_until_ns);
+  } while (server->crowding.crowded_until_ns);
   local_connection *of_late = server->hot[0], *of_early = server->hot[1];
   cr_assert_not_null(of_early);
   of_early->hot_until_ns = 1;
@@ -69,7 +69,7 @@ Test(local_server, sleeps_where_others_need_the_core) {
   open_client(&client);
   settings.busy_poll_us = 1000000;
   runtime->few_cores = false;
-  server->crowded_until_ns = UINT64_MAX; /* as if giving way had taken long */
+  server->crowding.crowded_until_ns = UINT64_MAX; /* as if giving way had taken long */
   ask(&client);
   cr_assert_null(server->hot[0]);
   cr_assert_not(uv_is_active((uv_handle_t *)&server->spin));
@@ -82,9 +82,9 @@ Test(local_server, forgets_connections_that_close_while_it_polls_them) {
   wire_client clients[12];
   for (int i = 0; i < 12; i++) open_client(&clients[i]);
   do {
-    server->crowded_until_ns = 0;
+    server->crowding.crowded_until_ns = 0;
     for (int i = 0; i < 12; i++) ask(&clients[i]);
-  } while (server->crowded_until_ns);
+  } while (server->crowding.crowded_until_ns);
   for (int i = 0; i < LOCAL_HOT; i++) cr_assert_not_null(server->hot[i]);
   for (int i = 11; i >= 0; i -= 2) close_client(&clients[i]);
   TURN_UNTIL(runtime->stats.connections == 6);
