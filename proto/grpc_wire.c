@@ -158,6 +158,19 @@ const char *grpc_wire_frame_next(grpc_bytes *message, bool *out_any, pjrtd_frame
   return check(out_header, method, kind, flags, payload_bytes, bulk_bytes);
 }
 
+size_t grpc_wire_frames_within(const uint8_t *message, size_t bytes, size_t most_bytes) {
+  if (bytes <= most_bytes) return bytes;
+  grpc_bytes from = {message, message + bytes};
+  size_t whole = 0;
+  wire_field frame;
+  while (from.at < from.end && get_field(&from, &frame)) {
+    size_t end = (size_t)(from.at - message);
+    if (whole && end > most_bytes) break;
+    whole = end;
+  }
+  return whole;
+}
+
 const char *grpc_wire_split_bulk(const uint8_t *message, size_t bytes, size_t *out_payload_bytes,
                                  const uint8_t **out_bulk, size_t *out_bulk_bytes) {
   grpc_bytes from = {message, message + bytes};

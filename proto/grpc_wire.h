@@ -35,6 +35,10 @@ typedef struct {
 const char *grpc_wire_frame_next(grpc_bytes *message, bool *out_any, pjrtd_frame_header *out_header,
                                  const uint8_t **out_payload, const uint8_t **out_bulk);
 
+/* The longest beginning of `message`, made by grpc_wire_frame_begin, that ends with a frame and has at most
+ * `most_bytes`; one frame where that has more. */
+size_t grpc_wire_frames_within(const uint8_t *message, size_t bytes, size_t most_bytes);
+
 /* A unary message, cut in two: what comes before the field `bulk`, and that. NULL, or what is wrong with it (static).
  */
 const char *grpc_wire_split_bulk(const uint8_t *message, size_t bytes, size_t *out_payload_bytes,

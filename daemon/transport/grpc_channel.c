@@ -4,19 +4,22 @@
  * Reading: one message at a time, whose frames are handled where they lie; the next is asked for when they are done and
  * the client reads its answers, so gRPC's flow control holds back a client that sends too much.
  *
- * Writing: frames collect in one block, which becomes a message when the last message is out; in front of nobody's
- * small frames does a message carry more than one piece of each download. Loop thread. */
+ * Writing: frames collect in one block, which becomes messages when the last message is out: many clients take none of
+ * over 4 MiB. In front of nobody's small frames does a message carry more than one piece of each download. Loop thread.
+ */
 #include <string.h>
 
 #include "base/clock.h"
+#include "proto/grpc_wire.h"
 #include "service/call.h"
 #include "transport/grpc_front.h"
-#include "proto/grpc_wire.h"
 #include "transport/stream_queue.h"
 
 /* Bulk that shares the stream with small calls goes in pieces of this size (DESIGN's figure), so many a message. */
 #define PIECE_BYTES (256u << 10)
 #define PIECES_A_MESSAGE 4
+/* No message is larger by its second frame or a later one. */
+#define MESSAGE_BYTES (1u << 20)
 #define FIRST_OUTPUT_BYTES 1024
 
 struct grpc_channel_rpc {
@@ -32,7 +35,8 @@ struct grpc_channel_rpc {
   uint8_t *output; /* owned */
   size_t output_bytes, output_capacity;
   size_t frame_begun_bytes;
-  size_t sent_bytes; /* of the message that gRPC has */
+  grpc_slice leaving; /* owned while leaving_bytes: a block that gRPC gets message by message */
+  size_t leaving_bytes, leaving_at;
   uint64_t began_ns;
   pjrtd_stream_queue streams;
 };
@@ -130,7 +134,7 @@ static void kick(pjrtd_peer *peer) {
 
 static bool is_full(const pjrtd_peer *peer) {
   const grpc_channel_rpc *channel = channel_of(peer);
-  return channel->output_bytes + channel->sent_bytes > channel->rpc.front->settings->max_queued_bytes;
+  return channel->output_bytes + channel->leaving_bytes > channel->rpc.front->settings->max_queued_bytes;
 }
 
 static const pjrtd_peer_transport transport = {.begin_frame = begin_frame,
@@ -183,19 +187,40 @@ static bool is_done(const grpc_channel_rpc *channel) {
   return !call && !pjrtd_stream_queue_sendable(&channel->streams);
 }
 
+/* The block on its way out is gone. */
+static void drop_leaving(grpc_channel_rpc *channel) {
+  if (channel->leaving_bytes) grpc_slice_unref(channel->leaving);
+  channel->leaving_bytes = channel->leaving_at = 0;
+}
+
+static void send_next_message(grpc_channel_rpc *channel) {
+  size_t bytes = grpc_wire_frames_within(GRPC_SLICE_START_PTR(channel->leaving) + channel->leaving_at,
+                                         channel->leaving_bytes - channel->leaving_at, MESSAGE_BYTES);
+  grpc_slice part = grpc_slice_sub(channel->leaving, channel->leaving_at, channel->leaving_at + bytes);
+  channel->leaving_at += bytes;
+  channel->peer.runtime->stats.bytes_sent += bytes;
+  grpc_byte_buffer *message = grpc_raw_byte_buffer_create(&part, 1);
+  grpc_slice_unref(part);
+  grpc_rpc_send(&channel->rpc, message);
+}
+
 static void flush(grpc_channel_rpc *channel) {
   if (is_over(channel) || channel->rpc.sending) return;
+  if (channel->leaving_at < channel->leaving_bytes) {
+    send_next_message(channel);
+    return;
+  }
+  drop_leaving(channel);
   for (int i = 0; i < PIECES_A_MESSAGE && !channel->hanging_up; i++) {
     pjrtd_stream *stream = pjrtd_stream_queue_sendable(&channel->streams);
     if (!stream || (i && pjrtd_runtime_time_is_up(channel->peer.runtime)) || !add_piece(channel, stream)) break;
   }
   if (channel->output_bytes) {
-    channel->sent_bytes = channel->output_bytes;
-    channel->peer.runtime->stats.bytes_sent += channel->output_bytes;
-    grpc_byte_buffer *message = grpc_message_of(channel->output, channel->output_bytes);
+    channel->leaving = grpc_slice_of(channel->output, channel->output_bytes);
+    channel->leaving_bytes = channel->output_bytes;
     channel->output = NULL;
     channel->output_bytes = channel->output_capacity = 0;
-    grpc_rpc_send(&channel->rpc, message);
+    send_next_message(channel);
   } else if (channel->hanging_up || is_done(channel)) {
     finish(channel);
     return;
@@ -219,7 +244,7 @@ void grpc_channel_flush_all(grpc_front *front) {
 
 static void on_sent(grpc_rpc *rpc, bool ok) {
   grpc_channel_rpc *channel = (grpc_channel_rpc *)rpc;
-  channel->sent_bytes = 0;
+  if (channel->leaving_at == channel->leaving_bytes) drop_leaving(channel);
   if (ok) mark_dirty(channel);
 }
 
@@ -348,6 +373,7 @@ static void on_ended(grpc_rpc *rpc, bool cancelled) {
 
 static void free_channel(grpc_rpc *rpc) {
   grpc_channel_rpc *channel = (grpc_channel_rpc *)rpc;
+  drop_leaving(channel);
   pjrtd_free(channel->output);
   pjrtd_free(channel);
 }

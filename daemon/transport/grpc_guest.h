@@ -2,8 +2,8 @@
  * none gets a guest for itself. Loop thread. */
 #pragma once
 
-#include "transport/grpc_front.h"
 #include "proto/grpc_wire.h"
+#include "transport/grpc_front.h"
 
 struct grpc_guest {
   pjrtd_peer peer; /* first */

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "grpc/reflection/v1/reflection.pb-c.h"
-#include "transport/grpc_front.h"
 #include "proto/grpc_wire.h"
+#include "transport/grpc_front.h"
 
 #define V1_PATH "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
 #define V1ALPHA_PATH "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"

@@ -190,8 +190,12 @@ static void free_bytes(void *bytes) {
   pjrtd_free(bytes);
 }
 
+grpc_slice grpc_slice_of(uint8_t *bytes, size_t count) {
+  return grpc_slice_new_with_user_data(bytes, count, free_bytes, bytes);
+}
+
 grpc_byte_buffer *grpc_message_of(uint8_t *bytes, size_t count) {
-  grpc_slice slice = grpc_slice_new_with_user_data(bytes, count, free_bytes, bytes);
+  grpc_slice slice = grpc_slice_of(bytes, count);
   grpc_byte_buffer *message = grpc_raw_byte_buffer_create(&slice, 1);
   grpc_slice_unref(slice);
   return message;

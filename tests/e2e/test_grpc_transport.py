@@ -102,6 +102,27 @@ def test_many_calls_pipelined_on_one_channel(daemon: Daemon, balanced: None) -> 
         assert client.download(quiet[-1]) == the.outputs[0].data
 
 
+def test_many_large_answers_come_in_messages_of_a_size_that_clients_take(balanced: None, channel: grpc.Channel) -> None:
+    data = os.urandom(60 << 10)
+    requests = [dict(kind=1, method=wire.methods()["Runtime.Hello"].number, call=1,
+                     payload=wire.make("HelloRequest", min_version=1, max_version=1, download_credit_bytes=1 << 20).SerializeToString()),
+                dict(kind=1, method=wire.methods()["Buffer.Upload"].number, call=2, bulk=data,
+                     payload=wire.make("UploadRequest", buffer=1, type={"dtype": wire.dtype_numbers()["u8"], "dims": [len(data)]}, data_bytes=len(data)).SerializeToString())]
+    requests += [dict(kind=1, method=wire.methods()["Buffer.Download"].number, call=call,
+                      payload=wire.make("DownloadRequest", buffer=1).SerializeToString()) for call in range(3, 203)]
+    stream = channel.stream_stream("/pjrtd.v1.Runtime/Channel")(iter([wire.make("Frames", frames=requests).SerializeToString()]))
+    sizes, answered = [], 0
+    for message in stream:
+        sizes.append(len(message))
+        for frame in wire.message_class("Frames").FromString(message).frames:
+            assert frame.kind == 2
+            if frame.call > 2:
+                assert frame.bulk == data
+                answered += 1
+    assert answered == 200
+    assert max(sizes) <= 1 << 20, "one frame, or frames that are no more than a MiB together"
+
+
 def test_a_channel_that_ends_leaves_nothing(daemon: Daemon, balanced: None) -> None:
     """Half closed, cancelled in the middle of an upload, killed with its process's connection."""
     with daemon.connect(over="channel") as client:

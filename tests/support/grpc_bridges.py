@@ -21,7 +21,8 @@ from raw_frames import CREDIT, ERROR, HEADER, ITEM, MAX_INLINE_BYTES, MAX_ITEM_B
 BULK_FIELD = 15
 # Of a stream's messages: under the daemon's 4 MiB.
 PIECE_BYTES = 3 << 20
-OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.max_send_message_length", -1), ("grpc.use_local_subchannel_pool", 1)]
+# What a client receives at most is gRPC's own default, 4 MiB: the daemon sends no larger message.
+OPTIONS = [("grpc.max_send_message_length", -1), ("grpc.use_local_subchannel_pool", 1)]
 
 
 def varint(value: int) -> bytes:

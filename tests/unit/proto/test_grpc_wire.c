@@ -134,3 +134,22 @@ Test(grpc_wire, cuts_a_message_where_its_bulk_begins) {
   bytes[all + 1] = 1;
   cr_assert_not_null(grpc_wire_split_bulk(bytes, all + 2, &payload_bytes, &bulk, &bulk_bytes));
 }
+
+Test(grpc_wire, cuts_a_block_of_frames_into_messages) {
+  uint8_t block[4096];
+  size_t ends[4], at = 0;
+  const uint32_t payloads[4] = {100, 300, 5, 1000};
+  uint8_t data[1000] = {0};
+  for (size_t i = 0; i < 4; i++) {
+    const pjrtd_frame_header header = {
+        .call = i + 1, .method = 1, .kind = PJRTD_FRAME_REPLY, .payload_bytes = payloads[i]};
+    ends[i] = at += write_frame(&header, data, data, block + at);
+  }
+  cr_assert_eq(grpc_wire_frames_within(block, ends[3], ends[3]), ends[3]);
+  cr_assert_eq(grpc_wire_frames_within(block, ends[3], ends[3] - 1), ends[2]);
+  cr_assert_eq(grpc_wire_frames_within(block, ends[3], ends[2]), ends[2]);
+  cr_assert_eq(grpc_wire_frames_within(block, ends[3], ends[2] - 1), ends[1]);
+  cr_assert_eq(grpc_wire_frames_within(block, ends[3], ends[0]), ends[0]);
+  cr_assert_eq(grpc_wire_frames_within(block, ends[3], 1), ends[0], "one frame is a message, whatever its size");
+  cr_assert_eq(grpc_wire_frames_within(block, 0, 1), 0);
+}
