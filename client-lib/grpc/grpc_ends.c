@@ -5,8 +5,9 @@
 
 #include "grpc_link.h"
 
-static const char is_it_pjrtd[] = "does pjrtd listen there, and with or without TLS as the target says "
-                                  "(grpc:// or grpcs://)?";
+static const char is_it_pjrtd[] =
+    "does pjrtd listen there, and with or without TLS as the target says "
+    "(grpc:// or grpcs://)?";
 
 void pjrtc_grpc_link_explain(pjrtc_link *link, pjrtc_link_end *out_end) {
   pjrtc_grpc_link *own = (pjrtc_grpc_link *)link;

@@ -18,7 +18,10 @@ static bool start(pjrtc_grpc_link *own, const grpc_op *op, pjrtc_grpc_tag tag) {
   return grpc_call_start_batch(own->call, op, 1, (void *)tag, NULL) == GRPC_CALL_OK;
 }
 
+/* Asks for the next message. gRPC 1.51 writes to the socket then, to open the window again by what the last one took;
+ * so it comes after the next request, which it does not hold up, or when there is nothing else to do. */
 static void start_receiving(pjrtc_grpc_link *own) {
+  if (own->receiving || own->arrived || own->over) return;
   const grpc_op op = {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &own->incoming};
   own->receiving = start(own, &op, PJRTC_GRPC_RECEIVED);
 }
@@ -42,10 +45,10 @@ static void start_call(pjrtc_grpc_link *own) {
                            .data.recv_initial_metadata.recv_initial_metadata = &own->initial_metadata};
   const grpc_op ops[] = {send_headers, headers};
   own->greeting = grpc_call_start_batch(own->call, ops, 2, (void *)PJRTC_GRPC_GREETED, NULL) == GRPC_CALL_OK;
-  const grpc_op status = {.op = GRPC_OP_RECV_STATUS_ON_CLIENT,
-                          .data.recv_status_on_client = {.trailing_metadata = &own->trailing_metadata,
-                                                         .status = &own->status,
-                                                         .status_details = &own->details}};
+  const grpc_op status = {
+      .op = GRPC_OP_RECV_STATUS_ON_CLIENT,
+      .data.recv_status_on_client = {
+          .trailing_metadata = &own->trailing_metadata, .status = &own->status, .status_details = &own->details}};
   own->over = !start(own, &status, PJRTC_GRPC_ENDED);
   start_receiving(own);
 }
@@ -99,6 +102,7 @@ static ssize_t link_send(pjrtc_link *link, const struct iovec *parts, size_t num
     taken = pjrtc_frames_out_add(&own->out, parts, num_parts);
     if (taken < 0) error = ENOMEM;
     start_sending(own);
+    start_receiving(own);
   }
   pthread_mutex_unlock(&own->lock);
   if (taken > 0) return taken;
@@ -108,12 +112,12 @@ static ssize_t link_send(pjrtc_link *link, const struct iovec *parts, size_t num
 
 /* ---- receiving ---- */
 
-/* Takes the message that has arrived, and asks for the next. False where there is none. */
+/* Takes the message that has arrived. False where there is none. */
 static bool take_message(pjrtc_grpc_link *own) {
   pthread_mutex_lock(&own->lock);
   own->reading = own->arrived;
   own->arrived = NULL;
-  if (own->reading && !own->receiving) start_receiving(own);
+  if (!own->reading) start_receiving(own);
   pthread_mutex_unlock(&own->lock);
   if (!own->reading) return false;
   grpc_byte_buffer_reader reader;
@@ -311,9 +315,9 @@ pjrtc_code PJRTC_GRPC_OPEN(const pjrtc_grpc_options *options, pjrtc_link **out_l
     return code;
   }
   own->queue = grpc_completion_queue_create_for_next(NULL);
-  own->call = grpc_channel_create_call(own->to.channel, NULL, GRPC_PROPAGATE_DEFAULTS, own->queue,
-                                       grpc_slice_from_static_string(METHOD), NULL,
-                                       gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
+  own->call =
+      grpc_channel_create_call(own->to.channel, NULL, GRPC_PROPAGATE_DEFAULTS, own->queue,
+                               grpc_slice_from_static_string(METHOD), NULL, gpr_inf_future(GPR_CLOCK_REALTIME), NULL);
   pthread_mutex_lock(&own->lock);
   start_call(own);
   pthread_mutex_unlock(&own->lock);

@@ -1,8 +1,8 @@
 /* One RPC `Channel` as a link (../src/link.h), on gRPC C core.
  *
  * gRPC does its work in the threads that wait at its completion queue: here that is the thread that receives, so an
- * answer reaches it without a hop through another one. Only where a caller has an event loop of its own, and so asks for
- * a descriptor, does a thread of ours wait in its place, and tells it through an eventfd. */
+ * answer reaches it without a hop through another one. Only where a caller has an event loop of its own, and so asks
+ * for a descriptor, does a thread of ours wait in its place, and tells it through an eventfd. */
 #pragma once
 
 #include <grpc/grpc.h>

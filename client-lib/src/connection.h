@@ -1,8 +1,8 @@
 /* The state of one connection, for all files of the client. Everything is under `lock` except where it says otherwise.
  *
  * How the parts work together: a call (pjrtc_future) is started by appending its request to the outbox; whoever waits
- * while nobody else does becomes the driver, the one thread that reads from the link (driver.c); the inbox cuts what was
- * read into frames and hands them to the calls (calls.c), which wake their waiters. */
+ * while nobody else does becomes the driver, the one thread that reads from the link (driver.c); the inbox cuts what
+ * was read into frames and hands them to the calls (calls.c), which wake their waiters. */
 #pragma once
 
 #include <pthread.h>

@@ -113,8 +113,8 @@ static bool sleep_on_link(pjrtc_client *client, uint64_t deadline_ns) {
 }
 
 /* The first sleep of a wait is in `receive`: on a socket that is one system call in place of two, and a thread that
- * sleeps there was seen to wake up in a third less time than one in poll(2). Nobody can wake it but the server, so it is
- * short, and not for who has something to write. */
+ * sleeps there was seen to wake up in a third less time than one in poll(2). Nobody can wake it but the server, so it
+ * is short, and not for who has something to write. */
 static bool may_sleep_in_receive(const pjrtc_client *client, uint64_t deadline_ns) {
   if (client->long_wait || client->inbox.item_left_bytes || pjrtc_outbox_wants_write(&client->outbox)) return false;
   return deadline_ns == PJRTC_NO_DEADLINE || deadline_ns > pjrtc_now_ns() + PJRTC_RECEIVE_MS * UINT64_C(1000000);

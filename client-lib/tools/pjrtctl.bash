@@ -13,7 +13,10 @@ _pjrtctl() {
   COMPREPLY=()
   case $previous in
     --target)
-      mapfile -t COMPREPLY < <(compgen -P unix: -f -- "${current#unix:}")
+      case $current in
+        g*) mapfile -t COMPREPLY < <(compgen -W "grpc:// grpcs://" -- "$current") ;;
+        *) mapfile -t COMPREPLY < <(compgen -P unix: -f -- "${current#unix:}") ;;
+      esac
       compopt -o nospace 2>/dev/null
       return
       ;;

@@ -32,7 +32,9 @@ void ctl_usage(FILE *to, const char *command) {
   if (!command)
     fputs(
         "pjrtctl version\n    The version of pjrtctl and of the library that it runs with.\n\n"
-        "The target is unix:PATH; without --target it is PJRTD_TARGET's, else the default socket.\n"
+        "The target is unix:PATH, grpc://HOST:PORT or grpcs://HOST:PORT; without --target it is PJRTD_TARGET's, else "
+        "the\n"
+        "default socket.\n"
         "Exit status: 0 done, 1 the request failed, 2 usage, 3 no server, 4 a file. See pjrtctl(1).\n",
         to);
 }

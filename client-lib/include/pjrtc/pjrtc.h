@@ -288,7 +288,8 @@ typedef struct pjrtc_connect_options {
  * INVALID_ARGUMENT: not a target (a plugin's path is none: pjrtd loads the plugin). UNAVAILABLE: nobody listens there.
  * PERMISSION_DENIED: the socket may not be opened. FAILED_PRECONDITION or UNIMPLEMENTED: client and server have no
  * protocol version in common; the message names both ranges. UNIMPLEMENTED: libpjrtc-grpc.so
- * is not there, or the server speaks gRPC and is no pjrtd. DEADLINE_EXCEEDED: the server accepted and does not answer. */
+ * is not there, or the server speaks gRPC and is no pjrtd. DEADLINE_EXCEEDED: the server accepted and does not answer.
+ */
 PJRTC_API pjrtc_code pjrtc_connect(const char *target, const pjrtc_connect_options *options, pjrtc_client **out_client,
                                    pjrtc_error *error);
 

@@ -9,6 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "grpc_bridge.h"
 #include "pjrtd/v1/admin.pb-c.h"
 #include "pjrtd/v1/buffer.pb-c.h"
 #include "pjrtd/v1/execute.pb-c.h"
@@ -52,22 +53,32 @@ static void *run(void *user) {
 void fake_peer_start(fake_peer *peer) {
   char folder[] = "/tmp/pjrtc-test-XXXXXX";
   CHECK(mkdtemp(folder));
-  snprintf(peer->target, sizeof peer->target, "unix:%s/s", folder);
+  snprintf(peer->path, sizeof peer->path, "%s/s", folder);
   struct sockaddr_un address = {.sun_family = AF_UNIX};
-  strcpy(address.sun_path, peer->target + 5);
+  strcpy(address.sun_path, peer->path);
   peer->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   CHECK(bind(peer->listener, (struct sockaddr *)&address, sizeof address) == 0);
   CHECK(listen(peer->listener, 8) == 0);
   CHECK(pthread_create(&peer->thread, NULL, run, peer) == 0);
+#ifdef FAKE_PEER_OVER_GRPC
+  int port;
+  peer->bridge = grpc_bridge_start(peer->path, &port);
+  snprintf(peer->target, sizeof peer->target, "grpc://127.0.0.1:%d", port);
+#else
+  snprintf(peer->target, sizeof peer->target, "unix:%s", peer->path);
+#endif
 }
 
 void fake_peer_join(fake_peer *peer) {
   shutdown(peer->listener, SHUT_RDWR); /* for a client that never came */
   pthread_join(peer->thread, NULL);
   close(peer->listener);
-  unlink(peer->target + 5);
-  *strrchr(peer->target, '/') = '\0';
-  rmdir(peer->target + 5);
+#ifdef FAKE_PEER_OVER_GRPC
+  grpc_bridge_stop(peer->bridge);
+#endif
+  unlink(peer->path);
+  *strrchr(peer->path, '/') = '\0';
+  rmdir(peer->path);
 }
 
 pjrtc_client *fake_peer_connect_with(fake_peer *peer, const pjrtc_connect_options *options) {

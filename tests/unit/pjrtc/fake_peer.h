@@ -12,11 +12,19 @@
 #include "pjrtc/pjrtc.h"
 #include "proto/frame.h"
 
+#ifdef FAKE_PEER_OVER_GRPC
+#define FAKE_PEER_OVER_SOCKET false
+#else
+#define FAKE_PEER_OVER_SOCKET true
+#endif
+
 typedef struct fake_peer fake_peer;
 typedef void fake_script(fake_peer *peer);
 
 struct fake_peer {
-  char target[128]; /* what the client connects to */
+  char target[128]; /* what the client connects to: the socket, or gRPC in front of it */
+  char path[108];   /* the socket */
+  void *bridge;     /* owned, where the program is built with FAKE_PEER_OVER_GRPC */
   int listener, fd;
   pthread_t thread;
   fake_script *script;

@@ -258,7 +258,7 @@ Test(driver, fits_a_callers_own_event_loop, .timeout = 20) {
     cr_assert_gt(poll(&fd, 1, 10000), 0);
     cr_assert_eq(pjrtc_progress(client, NULL), PJRTC_OK);
   }
-  cr_assert(asked_to_write);
+  cr_assert_eq(asked_to_write, FAKE_PEER_OVER_SOCKET, "gRPC's descriptor says by itself when there is room");
   free(data);
   pjrtc_close(client);
   fake_peer_join(&peer);
