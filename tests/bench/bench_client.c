@@ -16,7 +16,7 @@
 
 #include "bench_slice.h"
 
-enum { QUIET_BATCH = 1000, PIPELINE_DEPTH = 64, MAX_IDLE = 100000 };
+enum { QUIET_BATCH = 1000, SMALL_BATCH = 64, PIPELINE_DEPTH = 64, MAX_IDLE = 100000 };
 
 static pjrtc_client *client;
 
@@ -66,15 +66,22 @@ static void run_execute_fetch(void *user) {
   CHECK(pjrtc_execute(client, &options, &error));
 }
 
-static void run_quiet_batch(void *user) {
-  small_call *call = user;
+static void run_quiet(const small_call *call, int count) {
   pjrtc_argument argument = {.buffer = call->argument};
   pjrtc_execute_options options = {
       .struct_size = sizeof options, .program = call->program, .args = &argument, .num_args = 1};
   pjrtc_cork(client);
-  for (int i = 0; i < QUIET_BATCH; i++) CHECK(pjrtc_execute_start(client, &options, NULL, &error));
+  for (int i = 0; i < count; i++) CHECK(pjrtc_execute_start(client, &options, NULL, &error));
   CHECK(pjrtc_flush(client, &error));
   CHECK(pjrtc_sync(client, 0, &error));
+}
+
+static void run_quiet_batch(void *user) {
+  run_quiet(user, QUIET_BATCH);
+}
+
+static void run_small_batch(void *user) {
+  run_quiet(user, SMALL_BATCH);
 }
 
 /* A training loop's shape: each output is the next argument, and the one before is deleted. */
@@ -233,6 +240,7 @@ static void serve_modes(void) {
       {.name = "execute-fetch", .op = run_execute_fetch, .user = &add},
       {.name = "dot-fetch", .op = run_execute_fetch, .user = &dot},
       {.name = "execute-quiet", .op = run_quiet_batch, .user = &add, .inner = QUIET_BATCH},
+      {.name = "execute-batch", .op = run_small_batch, .user = &add, .inner = SMALL_BATCH},
       {.name = "feedback-quiet", .op = run_feedback_batch, .user = &add, .inner = QUIET_BATCH},
       {.name = "execute-pipelined", .op = run_pipeline, .user = &add, .inner = PIPELINE_DEPTH},
       {.name = "upload-1", .op = run_upload, .begin = begin_transfer, .end = end_transfer, .user = &sizes[0]},

@@ -78,6 +78,13 @@ class Context:
     def sleeping(self) -> Daemon:
         return self._shared_daemon("sleeping", {"busy_poll_us": "0"})
 
+    def over_grpc(self) -> Daemon:
+        """pjrtd as it comes, that also listens for gRPC."""
+        if "grpc" not in self._shared:
+            started = Daemon(self.binary("pjrtd"), self.settings.plugin, {}, self.scratch, self._env, grpc=True)
+            self._shared["grpc"] = self._stack.enter_context(started)
+        return self._shared["grpc"]
+
     def c_client(self, daemon: Daemon, *, spin: bool, name: str = "") -> Side:
         """`spin`: the library polls as it does by default."""
         options = () if spin else ("--sleep",)

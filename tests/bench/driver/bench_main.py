@@ -14,6 +14,7 @@ from bench_context import ROOT, Context, Settings
 from bench_hotpath import allocations, kernel_costs
 from bench_machine import describe_machine
 from bench_measures import busy_clients, c_calls, dot_calls, first_result, idle_connections, memory, python_calls
+from bench_over_grpc import grpc_batches, grpc_calls, grpc_python, grpc_transfers
 from bench_process import BenchError
 from bench_report import Row, render
 from bench_throughput import pipelined, transfers
@@ -26,8 +27,12 @@ MEASURES: dict[str, Callable[[Context], list[Row]]] = {
     "memory": memory,
     "idle-connections": idle_connections,
     "busy-clients": busy_clients,
+    "grpc-calls": grpc_calls,
+    "grpc-python": grpc_python,
+    "grpc-batches": grpc_batches,
     "pipelined": pipelined,
     "transfers": transfers,
+    "grpc-transfers": grpc_transfers,
     "kernel-costs": kernel_costs,
     "allocations": allocations,
 }

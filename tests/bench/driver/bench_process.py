@@ -177,11 +177,14 @@ class Daemon:
         settings: Mapping[str, str],
         log_dir: Path,
         env: Mapping[str, str],
+        grpc: bool = False,
     ) -> None:
         self._dir = tempfile.TemporaryDirectory(prefix="pjrtd-bench-")
         folder = Path(self._dir.name)
         self.target = f"unix:{folder}/pjrtd.sock"
         command = [str(binary), "--plugin", str(plugin), "--listen", self.target]
+        if grpc:
+            command += ["--listen", "grpc://127.0.0.1:0"]
         command += ["--cache-dir", str(folder / "cache"), "--state-dir", str(folder / "state")]
         for name, value in settings.items():
             command += ["--set", f"{name}={value}"]
@@ -194,6 +197,7 @@ class Daemon:
             line = _read_line(self._process, "pjrtd", 120)
             if not line.startswith("pjrtd ready "):
                 raise BenchError(f"pjrtd printed {line!r} instead of its ready line")
+            self.grpc_target = line.split()[-1] if grpc else ""
         except BaseException as error:
             self.stop()
             if isinstance(error, BenchError):

@@ -11,6 +11,9 @@ from slice_runner import ADD_PROGRAM, Mode, serve
 from small_calls import F32, FLOATS, Transfer, check_doubled
 
 
+BATCH = 64
+
+
 def main() -> None:
     busy_poll_us = 0 if "--sleep" in sys.argv[2:] else None
     client = pjrtd.Client.create(sys.argv[1], busy_poll_us=busy_poll_us).__enter__()
@@ -25,8 +28,17 @@ def main() -> None:
     def upload(data: bytearray, size_bytes: int) -> pjrtd.Buffer:
         return client.buffer_from_host(data, F32, [size_bytes // 4], device)
 
+    def execute_batch() -> None:
+        for _ in range(BATCH):
+            exe(a)
+        client.sync()
+
     check_doubled(execute_fetch())
-    modes = {"execute": Mode(lambda: exe(a)), "execute-fetch": Mode(execute_fetch)}
+    modes = {
+        "execute": Mode(lambda: exe(a)),
+        "execute-fetch": Mode(execute_fetch),
+        "execute-batch": Mode(execute_batch, inner=BATCH),
+    }
     for mb in (1, 16, 256):
         transfer = Transfer(mb << 20, upload)
         modes[f"upload-{mb}"] = Mode(transfer.upload, transfer.begin, transfer.end)
