@@ -1,7 +1,11 @@
 /* Compiling, and the life of an executable. Compile threads; see plugin.h for each. */
 #include <string.h>
 
+#include "plugin/division_trap.h"
 #include "plugin/executable_internal.h"
+
+/* XLA's CPU plugin of this version folds x/0 right. */
+#define FOLDS_DIVISIONS_MINOR 115
 
 static bool is_bytecode(const char *code, size_t code_bytes) {
   return code_bytes >= 4 && memcmp(code, "ML\xefR", 4) == 0;
@@ -20,6 +24,15 @@ static pjrtd_status *check_code(const char *code, size_t code_bytes) {
   return PJRTD_OK;
 }
 
+static pjrtd_status *divided_by_zero(const pjrtd_plugin *plugin) {
+  return pjrtd_status_with_hint(
+      pjrtd_status_make(PJRTD_CODE_UNIMPLEMENTED,
+                        "the program divides constants by zero, which the compiler of this plugin cannot do (it speaks "
+                        "PJRT %d.%d; those of PJRT 0.%d can)",
+                        plugin->info.api_major, plugin->info.api_minor, FOLDS_DIVISIONS_MINOR),
+      "pass one of the operands as an argument, or install a newer plugin");
+}
+
 static pjrtd_status *compile(pjrtd_client *client, const char *code, size_t code_bytes,
                              const pjrtd_compile_options *options, PJRT_LoadedExecutable **out_handle) {
   PJRTD_AUTO_FREE uint8_t *encoded = NULL;
@@ -32,11 +45,18 @@ static pjrtd_status *compile(pjrtd_client *client, const char *code, size_t code
                           .format_size = 4};
   PJRTD_ARGS(Client_Compile, args, .client = client->handle, .program = &program,
              .compile_options = (const char *)encoded, .compile_options_size = encoded_bytes);
+  pjrtd_division_trap trap;
+  pjrtd_division_trap_begin(&trap);
   pjrtd_status *status = PJRTD_CALL(client->plugin, Client_Compile, args);
+  pjrtd_division_trap_end(&trap);
+  if (!status) *out_handle = args.executable;
+  if (trap.divisions) {
+    pjrtd_status_ignore(status);
+    return divided_by_zero(client->plugin);
+  }
   if (status)
     return pjrtd_status_code(status) == PJRTD_CODE_UNKNOWN ? pjrtd_status_with_code(status, PJRTD_CODE_INVALID_ARGUMENT)
                                                            : status;
-  *out_handle = args.executable;
   return PJRTD_OK;
 }
 
