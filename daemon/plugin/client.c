@@ -118,6 +118,23 @@ static pjrtd_status *read_platform(pjrtd_client *client) {
   return PJRTD_OK;
 }
 
+/* From this version on XLA's CPU plugins refuse an option that they do not know; before, they ignored it silently. */
+#define CHECKS_OPTIONS_MINOR 115
+
+static pjrtd_status *check_ignored_options(const pjrtd_client *client, const pjrtd_value *options, size_t count) {
+  const pjrtd_plugin_info *plugin = &client->plugin->info;
+  if (!client->info.is_cpu || plugin->api_minor >= CHECKS_OPTIONS_MINOR ||
+      !find_option(plugin->attributes, plugin->num_attributes, "xla_version"))
+    return PJRTD_OK;
+  for (size_t i = 0; i < count; i++)
+    if (strcmp(options[i].name, "cpu_device_count") != 0 && strcmp(options[i].name, "asynchronous") != 0)
+      return pjrtd_status_with_hint(
+          PJRTD_INVALID("option %s: this CPU plugin (it speaks PJRT %d.%d) does not know it, and would ignore it",
+                        options[i].name, plugin->api_major, plugin->api_minor),
+          "CPU plugins of before PJRT 0.%d know cpu_device_count and asynchronous", CHECKS_OPTIONS_MINOR);
+  return PJRTD_OK;
+}
+
 pjrtd_status *pjrtd_client_create(pjrtd_plugin *plugin, const pjrtd_value *options, size_t num_options,
                                   pjrtd_client **out_client) {
   *out_client = NULL;
@@ -129,6 +146,7 @@ pjrtd_status *pjrtd_client_create(pjrtd_plugin *plugin, const pjrtd_value *optio
   PJRTD_TRY(merge_options(plugin, options, num_options, &list));
   PJRTD_TRY(create(client, &list));
   PJRTD_TRY(read_platform(client));
+  PJRTD_TRY(check_ignored_options(client, options, num_options));
   PJRTD_TRY(pjrtd_client_read_devices(client));
   if (client->info.num_addressable_devices == 0)
     return pjrtd_status_make(PJRTD_CODE_FAILED_PRECONDITION, "the plugin's client has no device to use");
