@@ -14,6 +14,7 @@ sys.path.insert(0, str(TESTS.parent / "python-client" / "src"))
 
 from bystander import Bystander  # noqa: E402
 from daemon import Daemon  # noqa: E402
+from plugins import OLD, plugin_path  # noqa: E402
 from raw_frames import RawClient  # noqa: E402
 
 
@@ -27,11 +28,29 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
         report.longrepr = f"skipped, which this tier does not allow: {report.longrepr}"
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "plugin" in metafunc.fixturenames and metafunc.definition.get_closest_marker("every_plugin"):
+        metafunc.parametrize("plugin", ["default", *OLD], indirect=True, scope="module")
+
+
 @pytest.fixture(scope="module")
-def daemon() -> Iterator[Daemon]:
+def plugin(request: pytest.FixtureRequest) -> pathlib.Path:
+    """The module's plugin: the default one, or each generation in turn where the test is marked every_plugin."""
+    return plugin_path(getattr(request, "param", "default"))
+
+
+@pytest.fixture(scope="module")
+def daemon(plugin: pathlib.Path) -> Iterator[Daemon]:
     """The module's daemon. When the module ends it has to be alive, stop with 0, and have a clean log."""
-    with Daemon() as started:
+    with Daemon(plugin=plugin) as started:
         yield started
+
+
+@pytest.fixture(scope="module")
+def minor(daemon: Daemon) -> int:
+    """The minor version of PJRT that the module's plugin speaks."""
+    with daemon.connect() as client:
+        return int(client.call("Runtime.Info").pjrt_minor)
 
 
 @pytest.fixture(autouse=True)

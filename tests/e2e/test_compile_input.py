@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import io
+import pathlib
 import struct
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 from case_programs import big_constant, case, elementwise, nested_ifs
 from daemon import PATIENCE, Daemon
+from plugins import STABLEHLO
 from raw_frames import INVALID_ARGUMENT, NOT_FOUND, RESOURCE_EXHAUSTED, UNIMPLEMENTED, UNKNOWN, CallFailed, RawClient, deadline
 
 import pjrtd
@@ -44,15 +46,18 @@ def doubles(client: RawClient, program: int) -> list[float]:
     return list(struct.unpack("<4f", client.download(client.execute(program, [argument])[0])))
 
 
-def test_the_versions_are_published(client: RawClient, daemon: Daemon) -> None:
+@pytest.mark.every_plugin
+def test_the_versions_are_published(client: RawClient, daemon: Daemon, plugin: pathlib.Path) -> None:
     info = client.call("Runtime.Info")
-    assert (info.stablehlo_current, info.stablehlo_minimum) == ("1.20.0", "0.9.0")
-    assert (info.pjrt_major, info.pjrt_minor) == (0, 115)
+    right = {"lammps_jax_pjrt_cpu": 115, "fastatomstruct_xla_cpu": 106, "xla_cpu_pjrt": 81}
+    assert (info.pjrt_major, info.pjrt_minor) == (0, right[plugin.parent.name])
+    assert (info.stablehlo_current, info.stablehlo_minimum) == (STABLEHLO[info.pjrt_minor], "0.9.0")
     assert (info.protocol_min, info.protocol_max) == (1, 1)
     assert info.pid == daemon.pid and info.platform_name == "cpu"
     assert info.num_devices == info.num_addressable_devices == 4
 
 
+@pytest.mark.every_plugin
 @pytest.mark.parametrize("make", [bytecode, artifact], ids=["bytecode", "portable artifact"])
 def test_bytecode_with_nul_bytes(client: RawClient, daemon: Daemon, make) -> None:  # noqa: ANN001
     code = make()
@@ -63,6 +68,7 @@ def test_bytecode_with_nul_bytes(client: RawClient, daemon: Daemon, make) -> Non
         assert result.numpy().tolist() == [2, 4, 6, 8]
 
 
+@pytest.mark.every_plugin
 @pytest.mark.parametrize("make", [bytecode, artifact, lambda: ADD_F32.encode()], ids=["bytecode", "artifact", "text"])
 def test_truncated_programs(client: RawClient, make) -> None:  # noqa: ANN001
     code = make()
@@ -88,6 +94,7 @@ def test_damaged_bytecode(client: RawClient) -> None:
     assert doubles(client, client.compile(code)) == [2, 4, 6, 8]
 
 
+@pytest.mark.every_plugin
 def test_an_op_from_the_future_keeps_the_whole_diagnostic(client: RawClient) -> None:
     _, call = client.start_compile(case("op_from_the_future").text)
     failed = client.failure_of(call)
@@ -95,6 +102,7 @@ def test_an_op_from_the_future_keeps_the_whole_diagnostic(client: RawClient) -> 
     assert "vhlo.constant_v99" in failed.message
 
 
+@pytest.mark.every_plugin
 @pytest.mark.parametrize("code", [
     b"", ADD_F32.encode() + b"\0", ADD_F32.encode() + b"\0junk", b"\0" + ADD_F32.encode(), b"\0" * 100,
     ADD_F32.encode().replace(b"%0", b"%0\0"), b"ML\xefR", b"junk", b"\xff" * 64, b" ", b"\n" * 1000, b"// only a comment\n",
@@ -108,6 +116,7 @@ def test_what_is_not_a_program(client: RawClient, code: bytes) -> None:
     assert doubles(client, client.compile(ADD_F32)) == [2, 4, 6, 8]
 
 
+@pytest.mark.every_plugin
 @pytest.mark.parametrize("name,code", [("dynamic_shapes_unbounded", INVALID_ARGUMENT), ("dynamic_shapes_bounded", UNIMPLEMENTED)])
 def test_dynamic_shapes_pass_the_plugins_words_on(client: RawClient, name: str, code: int) -> None:
     for _ in range(2):  # nothing of a failure is remembered

@@ -13,9 +13,11 @@ import wire_messages as wire
 from bystander import Bystander
 from case_programs import case, identity
 from daemon import Daemon
-from raw_frames import ERROR, INVALID_ARGUMENT, RawClient
+from raw_frames import ERROR, INVALID_ARGUMENT, UNIMPLEMENTED, CallFailed, RawClient
 
 import pjrtd
+
+pytestmark = pytest.mark.every_plugin
 
 # Name, numpy type, MLIR type; values are every bit pattern of small types.
 NUMPY_TYPES = {
@@ -38,6 +40,27 @@ NUMPY_TYPES = {
 }
 BITS = {"s4": 4, "u4": 4, "s2": 2, "u2": 2, "s1": 1, "u1": 1, "f4e2m1fn": 4, "f6e2m3fn": 6, "f6e3m2fn": 6, "pred": 1}
 SIGNED_SUBBYTE = {"s4", "s2", "s1"}
+SINCE = {"s1": 94, "u1": 94, "f6e2m3fn": 114, "f6e3m2fn": 114}  # the minor version of PJRT that brought it
+
+
+def lacks(failed: CallFailed | None, name: str, minor: int) -> bool:
+    """Whether the plugin is too old for the type; then that is what the call has to have said."""
+    if minor >= SINCE.get(name, 0):
+        return False
+    assert failed is not None and failed.code == UNIMPLEMENTED
+    assert failed.message == f"element type {name} came with PJRT 0.{SINCE[name]}; this plugin speaks 0.{minor}"
+    return True
+
+
+def refusal(client: RawClient, name: str, dims: list[int], data: bytes) -> CallFailed | None:
+    """How the upload fails; None where it does not."""
+    buffer, call = client.start_upload(name, dims, data)
+    try:
+        client.reply(call, "Buffer.Upload")
+    except CallFailed as failed:
+        assert client.failure("Buffer.Stat", buffer=buffer).message == failed.message
+        return failed
+    return None
 
 
 def host_patterns(name: str) -> bytes:
@@ -65,9 +88,11 @@ def test_the_table_covers_the_protocol() -> None:
 
 
 @pytest.mark.parametrize("name", NUMPY_TYPES)
-def test_every_bit_pattern_comes_back(client: RawClient, name: str) -> None:
+def test_every_bit_pattern_comes_back(client: RawClient, minor: int, name: str) -> None:
     data = host_patterns(name)
     width = np.dtype(NUMPY_TYPES[name][0]).itemsize
+    if lacks(refusal(client, name, [len(data) // width], data), name, minor):
+        return
     buffer = client.upload(name, [len(data) // width], data)
     assert client.download(buffer) == data
     stat = client.call("Buffer.Stat", buffer=buffer)
@@ -76,9 +101,12 @@ def test_every_bit_pattern_comes_back(client: RawClient, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NUMPY_TYPES)
-def test_scalars_and_empty_tensors(client: RawClient, name: str) -> None:
+def test_scalars_and_empty_tensors(client: RawClient, minor: int, name: str) -> None:
     width = np.dtype(NUMPY_TYPES[name][0]).itemsize
     one = host_patterns(name)[-width:]
+    if lacks(refusal(client, name, [], one), name, minor):
+        assert lacks(refusal(client, name, [0], b""), name, minor)
+        return
     assert client.download(client.upload(name, [], one)) == one
     assert client.download(client.upload(name, [1, 1, 1], one)) == one
     for dims in ([0], [3, 0], [0, 2**40], [0, 0, 0]):
@@ -107,10 +135,14 @@ def test_through_a_program(client: RawClient, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NUMPY_TYPES)
-def test_numpy_arrays_through_the_python_client(daemon: Daemon, name: str) -> None:
+def test_numpy_arrays_through_the_python_client(daemon: Daemon, minor: int, name: str) -> None:
     numpy_type = np.dtype(NUMPY_TYPES[name][0])
     array = np.frombuffer(host_patterns(name), dtype=numpy_type).copy()
     with pjrtd.Client.create(daemon.target) as client:
+        if minor < SINCE.get(name, 0):
+            with pytest.raises(pjrtd.errors.Unimplemented, match=f"{name} came with PJRT 0.{SINCE[name]}; .* 0.{minor}$"):
+                client.buffer_from_host(array).numpy()
+            return
         with client.buffer_from_host(array) as buffer:
             assert buffer.element_type == wire.dtype_numbers()[name]
             back = buffer.numpy()
@@ -122,23 +154,26 @@ def test_numpy_arrays_through_the_python_client(daemon: Daemon, name: str) -> No
 
 
 @pytest.mark.parametrize("name", ["s4", "u4", "s2", "u2", "s1", "u1"])
-def test_a_packed_payload_of_small_integers_is_refused(client: RawClient, name: str) -> None:
+def test_a_packed_payload_of_small_integers_is_refused(client: RawClient, minor: int, name: str) -> None:
     bits = BITS[name]
     packed = (5 * bits + 7) // 8
     _, call = client.start_upload(name, [5], bytes(packed))
     failed = client.failure_of(call)
+    if lacks(failed, name, minor):
+        return
     assert failed.code == INVALID_ARGUMENT
     assert "5" in failed.message and str(packed) in failed.message
 
 
 @pytest.mark.parametrize("name", ["s4", "u4", "s2", "u2", "s1", "u1", "f4e2m1fn", "f6e2m3fn", "f6e3m2fn", "pred"])
-def test_host_bytes_outside_a_small_type_do_no_harm(client: RawClient, bystander: Bystander, name: str) -> None:
+def test_host_bytes_outside_a_small_type_do_no_harm(client: RawClient, bystander: Bystander, minor: int, name: str) -> None:
     """Refused, or cut to the bits that the type has: never an echo of bits that it does not have."""
     data = bytes(range(256))
     buffer, call = client.start_upload(name, [256], data)
     answered = client.receive_of(call)
     if answered.kind == ERROR:
-        assert client.failure("Buffer.Stat", buffer=buffer).code == INVALID_ARGUMENT
+        failed = client.failure("Buffer.Stat", buffer=buffer)
+        assert lacks(failed, name, minor) or failed.code == INVALID_ARGUMENT
         return
     back = client.download(buffer)
     if name not in ("pred", "f4e2m1fn", "f6e2m3fn", "f6e3m2fn"):

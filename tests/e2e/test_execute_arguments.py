@@ -28,6 +28,7 @@ def floats(*values: float) -> bytes:
     return struct.pack(f"<{len(values)}f", *values)
 
 
+@pytest.mark.every_plugin
 @pytest.mark.parametrize("dtype,dims,size", WRONG_SECOND_ARGUMENTS)
 def test_a_wrong_type_is_named(client: RawClient, dtype: str, dims: tuple[int, ...], size: int) -> None:
     program = client.compile(case("add").text)
@@ -44,6 +45,7 @@ def test_a_wrong_type_is_named(client: RawClient, dtype: str, dims: tuple[int, .
     assert (again.code, again.message, again.detail.origin_call) == (failed.code, failed.message, call)
 
 
+@pytest.mark.every_plugin
 @pytest.mark.parametrize("dtype,dims,size", WRONG_SECOND_ARGUMENTS)
 def test_a_wrong_inline_type_is_named(client: RawClient, dtype: str, dims: tuple[int, ...], size: int) -> None:
     import wire_messages as wire
@@ -247,6 +249,7 @@ def test_the_python_client_says_what_was_wrong(daemon: Daemon) -> None:
         assert result.numpy().tolist() == [2, 4, 6, 8]
 
 
+@pytest.mark.every_plugin
 def test_a_tuple_argument_is_described_as_unsupported(client: RawClient) -> None:
     program = client.compile(case("tuple_argument").text)
     described = client.call("Program.Describe", program=program)

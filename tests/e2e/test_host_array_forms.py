@@ -13,6 +13,8 @@ from case_programs import case, elementwise
 from daemon import Daemon
 from raw_frames import RawClient
 
+pytestmark = pytest.mark.every_plugin
+
 
 @pytest.fixture
 def python(daemon: Daemon):

@@ -12,7 +12,7 @@ from case_programs import case, elementwise, many_results
 from daemon import Daemon
 from raw_frames import RawClient
 
-pytestmark = pytest.mark.usefixtures("balanced", "bystander")
+pytestmark = [pytest.mark.every_plugin, pytest.mark.usefixtures("balanced", "bystander")]
 
 
 @pytest.mark.parametrize("count", [1, 2, 16, 17, 32, 33, 600])

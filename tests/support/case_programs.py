@@ -4,6 +4,7 @@ Comment lines at the top of a case say what is right, as bytes that a reader can
   ARG type[dims] = values      or  ARG type[dims] hex raw little-endian host bytes
   OUT type[dims] = values      or  hex
   NO-OUTPUTS, COMPILE-ERROR CODE, EXEC-ERROR CODE, DONATED i, NOT-DONATED i
+  BEFORE minor COMPILE-ERROR CODE words of the message: instead, on plugins of before PJRT 0.minor
 """
 
 from __future__ import annotations
@@ -42,6 +43,16 @@ class Case:
     execute_error: str | None
     donated: tuple[int, ...]
     not_donated: tuple[int, ...]
+    error_words: str = ""
+    before: str = ""
+
+    def on(self, minor: int) -> Case:
+        """What is right on a plugin of PJRT 0.minor."""
+        if not self.before:
+            return self
+        since, kind, code, words = self.before.split(" ", 3)
+        assert kind == "COMPILE-ERROR", self.before
+        return self if minor >= int(since) else dataclasses.replace(self, compile_error=code, error_words=words)
 
 
 def _pack(dtype: str, text: str) -> bytes:
@@ -85,6 +96,7 @@ def case(name: str) -> Case:
         execute_error=values.get("EXEC-ERROR", [None])[0],
         donated=tuple(int(value) for value in values.get("DONATED", [])),
         not_donated=tuple(int(value) for value in values.get("NOT-DONATED", [])),
+        before=values.get("BEFORE", [""])[0],
     )
 
 

@@ -1,12 +1,11 @@
 """Starts a pjrtd of its own on the real plugin, and watches it.
 
-Binary: PJRTD_BINARY, else build/release/bin/pjrtd. Plugin: PJRTD_TEST_PLUGIN, else the CPU plugin wheel of this Python.
-Where one is missing the tests fail: nothing is skipped. PJRTD_TEST_PATIENCE multiplies every time limit (sanitizers).
+Binary: PJRTD_BINARY, else build/release/bin/pjrtd. Plugin: see plugins.py. Where one is missing the tests fail: nothing
+is skipped. PJRTD_TEST_PATIENCE multiplies every time limit (sanitizers).
 """
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import pathlib
 import re
@@ -20,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
+from plugins import plugin_path
 from raw_frames import RawClient
 from wire_messages import REPOSITORY
 
@@ -44,20 +44,6 @@ def binary_path() -> pathlib.Path:
     path = pathlib.Path(os.environ.get("PJRTD_BINARY", REPOSITORY / "build" / "release" / "bin" / "pjrtd")).absolute()
     if not os.access(path, os.X_OK):
         raise DaemonFailed(f"no pjrtd at {path}: build it, or set PJRTD_BINARY")
-    return path
-
-
-def plugin_path() -> pathlib.Path:
-    named = os.environ.get("PJRTD_TEST_PLUGIN")
-    if named:
-        path = pathlib.Path(named).absolute()
-    else:
-        found = importlib.util.find_spec("lammps_jax_pjrt_cpu")
-        if found is None or not found.submodule_search_locations:
-            raise DaemonFailed("no plugin: set PJRTD_TEST_PLUGIN, or install lammps-jax-pjrt-cpu")
-        path = pathlib.Path(found.submodule_search_locations[0]) / "pjrt_c_api_cpu_plugin.so"
-    if not path.is_file():
-        raise DaemonFailed(f"no plugin at {path}")
     return path
 
 
