@@ -158,12 +158,15 @@ static pjrtd_status *listen_all(app *self) {
 static pjrtd_status *load_plugin(const app *self, pjrtd_plugin **out_plugin) {
   pjrtd_plugin_location location;
   PJRTD_TRY(pjrtd_plugin_find(*self->settings.plugin ? self->settings.plugin : NULL, &location));
+  /* Before the plugin has a chance to end the process without a word. */
+  pjrtd_log(PJRTD_LOG_INFO, "opening the plugin", PJRTD_LOG_TEXT("path", location.path),
+            PJRTD_LOG_TEXT("found_by", location.source));
+  pjrtd_start_watch_begin(location.path);
   pjrtd_status *status = pjrtd_plugin_load(location.path, out_plugin);
   if (!status) {
     const pjrtd_plugin_info *info = pjrtd_plugin_get_info(*out_plugin);
     pjrtd_log(PJRTD_LOG_INFO, "plugin loaded", PJRTD_LOG_TEXT("path", location.path),
-              PJRTD_LOG_TEXT("found_by", location.source), PJRTD_LOG_INT("pjrt_major", info->api_major),
-              PJRTD_LOG_INT("pjrt_minor", info->api_minor));
+              PJRTD_LOG_INT("pjrt_major", info->api_major), PJRTD_LOG_INT("pjrt_minor", info->api_minor));
   }
   pjrtd_plugin_location_deinit(&location);
   return status;
@@ -173,6 +176,7 @@ static pjrtd_status *start(app *self) {
   pjrtd_plugin *plugin;
   PJRTD_TRY(load_plugin(self, &plugin));
   PJRTD_TRY(pjrtd_runtime_create(&self->loop, &self->settings, plugin, &self->runtime), "starting the plugin");
+  pjrtd_start_watch_end();
   PJRTD_TRY(pjrtd_service_init());
   PJRTD_TRY(local_server_create(self->runtime, &self->server));
   return listen_all(self);
@@ -190,6 +194,8 @@ static pjrtd_status *start_plugin_and_server(app *self) {
   sigset_t all, before;
   pthread_t thread;
   sigfillset(&all);
+  static const int crashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS}; /* those are nobody else's */
+  for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) sigdelset(&all, crashes[i]);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   int error = pthread_create(&thread, NULL, start_without_signals, self);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
@@ -281,5 +287,6 @@ int main(int argc, char **argv) {
   pjrtd_service_deinit();
   uv_loop_close(&self.loop);
   pjrtd_settings_deinit(&self.settings);
+  pjrtd_start_watch_forget();
   return EXIT_SUCCESS;
 }

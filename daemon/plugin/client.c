@@ -77,6 +77,7 @@ static pjrtd_status *call_create(pjrtd_client *client, const option_list *list) 
 }
 
 static pjrtd_status *create(pjrtd_client *client, option_list *list) {
+  pjrtd_start_watch_step("its client was made");
   pjrtd_status *status = call_create(client, list);
   if (status && list->tentative &&
       (pjrtd_status_code(status) == PJRTD_CODE_INVALID_ARGUMENT ||
@@ -85,7 +86,10 @@ static pjrtd_status *create(pjrtd_client *client, option_list *list) {
     pjrtd_status_destroy(status);
     status = call_create(client, list);
   }
-  if (status) return pjrtd_status_context(status, "creating the plugin's client");
+  if (status)
+    return pjrtd_status_with_hint(
+        pjrtd_status_context(status, "creating the client of %s", client->plugin->path),
+        "see whether the create options (--option) are right, and the device is there and free");
   client->create_options = list->values;
   client->info.create_options = list->values;
   client->info.num_create_options = list->count;
@@ -149,7 +153,11 @@ pjrtd_status *pjrtd_client_create(pjrtd_plugin *plugin, const pjrtd_value *optio
   PJRTD_TRY(check_ignored_options(client, options, num_options));
   PJRTD_TRY(pjrtd_client_read_devices(client));
   if (client->info.num_addressable_devices == 0)
-    return pjrtd_status_make(PJRTD_CODE_FAILED_PRECONDITION, "the plugin's client has no device to use");
+    return pjrtd_status_with_hint(
+        pjrtd_status_make(PJRTD_CODE_FAILED_PRECONDITION,
+                          "the plugin %s found no device: its client has %zu, of which this process can use none",
+                          plugin->path, client->info.num_devices),
+        "see whether the accelerator is there, its driver is loaded and this user may use it");
   *out_client = PJRTD_TAKE(client);
   return PJRTD_OK;
 }

@@ -61,7 +61,9 @@ static pjrtd_status *named(const char *path, size_t length, const char *source, 
   struct stat info;
   int error = stat(out->path, &info) != 0 ? errno : S_ISDIR(info.st_mode) ? EISDIR : 0;
   if (!error) return PJRTD_OK;
-  pjrtd_status *status = pjrtd_status_from_errno(error, "%s names the plugin %s", source, out->path);
+  pjrtd_status *status =
+      pjrtd_status_with_hint(pjrtd_status_from_errno(error, "%s names the plugin %s", source, out->path),
+                             "name the plugin's shared library, a file that ends in .so");
   pjrtd_plugin_location_deinit(out);
   return status;
 }

@@ -1,4 +1,4 @@
-/* Opens a plugin and checks it before anything of it is trusted. One thread, never the loop. The library stays mapped:
+/* Opens a plugin and asks it what it is. One thread, never the loop. The library stays mapped:
  * threads of XLA outlive the client, and closing it would pull the code from under them. */
 #include <dlfcn.h>
 #include <errno.h>
@@ -9,42 +9,6 @@
 #include "plugin/pjrt_call.h"
 
 #define MAX_EXTENSIONS 256
-
-static const struct {
-  size_t offset;
-  const char *name;
-} required_slots[] = {
-#define REQUIRED(name) \
-  { offsetof(PJRT_Api, PJRT_##name), "PJRT_" #name }
-    REQUIRED(Error_Destroy),
-    REQUIRED(Error_Message),
-    REQUIRED(Error_GetCode),
-    REQUIRED(Event_Destroy),
-    REQUIRED(Event_IsReady),
-    REQUIRED(Event_Await),
-    REQUIRED(Event_OnReady),
-    REQUIRED(Client_Create),
-    REQUIRED(Client_Destroy),
-    REQUIRED(Client_PlatformName),
-    REQUIRED(Client_Devices),
-    REQUIRED(Client_AddressableDevices),
-    REQUIRED(Client_Compile),
-    REQUIRED(Client_BufferFromHostBuffer),
-    REQUIRED(DeviceDescription_Id),
-    REQUIRED(Device_GetDescription),
-    REQUIRED(Executable_Destroy),
-    REQUIRED(Executable_NumOutputs),
-    REQUIRED(Executable_OptimizedProgram),
-    REQUIRED(LoadedExecutable_Destroy),
-    REQUIRED(LoadedExecutable_GetExecutable),
-    REQUIRED(LoadedExecutable_AddressableDevices),
-    REQUIRED(LoadedExecutable_Execute),
-    REQUIRED(Buffer_Destroy),
-    REQUIRED(Buffer_IsDeleted),
-    REQUIRED(Buffer_ToHostBuffer),
-    REQUIRED(Buffer_ReadyEvent),
-#undef REQUIRED
-};
 
 static const char *const extension_names[] = {
     [PJRT_Extension_Type_Gpu_Custom_Call] = "gpu_custom_call",
@@ -77,58 +41,31 @@ static pjrtd_status *open_library(const char *path, const PJRT_Api **out_api) {
   /* Every error comes back as a status, with its whole text; the plugin need not print it as well. Left alone where the
    * operator set it. */
   setenv("TF_CPP_MIN_LOG_LEVEL", "3", 0);
+  pjrtd_start_watch_step("it was opened");
   pjrtd_cuda_libraries_preload(path);
   void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
-  if (!library) return PJRTD_INVALID("cannot open the plugin: %s", dlerror());
+  if (!library) return pjrtd_library_explain(path, dlerror());
   const PJRT_Api *(*get_api)(void) = (const PJRT_Api *(*)(void))dlsym(library, "GetPjrtApi");
   if (!get_api) {
-    pjrtd_status *status = PJRTD_INVALID("%s is not a PJRT plugin: it has no GetPjrtApi", path);
+    pjrtd_status *status = PJRTD_INVALID("%s is a library but not a PJRT plugin: it has no GetPjrtApi", path);
     dlclose(library);
-    return status;
+    return pjrtd_status_with_hint(status, "name a PJRT plugin, as XLA's for a CPU, GPU or TPU, with --plugin FILE");
   }
+  pjrtd_start_watch_step("it was asked for its function table");
   *out_api = get_api();
-  return *out_api ? PJRTD_OK : PJRTD_INVALID("%s is not usable: its GetPjrtApi returned NULL", path);
-}
-
-/* Copies the table as far as the plugin has it. */
-static pjrtd_status *check_api(pjrtd_plugin *plugin, const PJRT_Api *api) {
-  const char *path = plugin->path;
-  plugin->plugin_struct_size = api->struct_size;
-  if (api->struct_size < offsetof(PJRT_Api, PJRT_Error_Destroy))
-    return PJRTD_INVALID("%s is not usable: its PJRT_Api has %zu bytes, fewer than the header alone", path,
-                         api->struct_size);
-  int major = api->pjrt_api_version.major_version, minor = api->pjrt_api_version.minor_version;
-  plugin->info.api_major = major;
-  plugin->info.api_minor = minor;
-  plugin->info.headers_major = PJRT_API_MAJOR;
-  plugin->info.headers_minor = PJRT_API_MINOR;
-  if (major != PJRT_API_MAJOR || minor < PJRTD_PJRT_MINIMUM_MINOR)
-    return pjrtd_status_with_hint(
-        pjrtd_status_make(PJRTD_CODE_UNIMPLEMENTED,
-                          "%s speaks PJRT %d.%d, this pjrtd speaks %d.%d and takes %d.%d to %d.x", path, major, minor,
-                          PJRT_API_MAJOR, PJRT_API_MINOR, PJRT_API_MAJOR, PJRTD_PJRT_MINIMUM_MINOR, PJRT_API_MAJOR),
-        "install %s", major > PJRT_API_MAJOR ? "a newer pjrtd, or an older plugin" : "a newer plugin");
-  size_t size = api->struct_size < sizeof plugin->api ? api->struct_size : sizeof plugin->api;
-  memcpy(&plugin->api, api, size);
-  for (size_t i = 0; i < sizeof required_slots / sizeof *required_slots; i++) {
-    void *slot;
-    memcpy(&slot, (const char *)&plugin->api + required_slots[i].offset, sizeof slot);
-    if (slot) continue;
-    bool beyond = required_slots[i].offset + sizeof slot > api->struct_size;
-    return pjrtd_status_make(PJRTD_CODE_UNIMPLEMENTED,
-                             "%s is not usable: its %s %s (the plugin speaks PJRT %d.%d, pjrtd was built with %d.%d)",
-                             path, required_slots[i].name, beyond ? "lies beyond its struct_size" : "is NULL", major,
-                             minor, PJRT_API_MAJOR, PJRT_API_MINOR);
-  }
-  return PJRTD_OK;
+  return *out_api ? PJRTD_OK
+                  : pjrtd_status_with_hint(
+                        PJRTD_INVALID("%s is not usable: its GetPjrtApi returned NULL, not a function table", path),
+                        "install the plugin anew, or another release of it");
 }
 
 static pjrtd_status *read_extensions(pjrtd_plugin *plugin) {
   size_t count = 0;
   for (const PJRT_Extension_Base *at = plugin->api.extension_start; at; at = at->next)
     if (++count > MAX_EXTENSIONS)
-      return PJRTD_INVALID("%s is not usable: its extensions form a chain of more than %d", plugin->path,
-                           MAX_EXTENSIONS);
+      return pjrtd_status_with_hint(
+          PJRTD_INVALID("%s is not usable: its extensions form a chain of more than %d", plugin->path, MAX_EXTENSIONS),
+          "install the plugin anew, or another release of it");
   plugin->extension_names = pjrtd_calloc(count, sizeof *plugin->extension_names);
   if (!plugin->extension_names) return pjrtd_status_oom();
   plugin->info.extensions = (const char *const *)plugin->extension_names;
@@ -180,11 +117,16 @@ static pjrtd_status *read_attributes(pjrtd_plugin *plugin) {
 static pjrtd_status *load(pjrtd_plugin *plugin) {
   const PJRT_Api *api = NULL;
   PJRTD_TRY(open_library(plugin->path, &api));
-  PJRTD_TRY(check_api(plugin, api));
+  PJRTD_TRY(pjrtd_plugin_take_api(plugin, api));
   PJRTD_TRY(read_extensions(plugin));
   if (PJRTD_HAS(plugin, Plugin_Initialize)) {
     PJRTD_ARGS(Plugin_Initialize, initialize);
-    PJRTD_TRY(PJRTD_CALL(plugin, Plugin_Initialize, initialize), "initialising the plugin");
+    pjrtd_start_watch_step("it was initialised");
+    pjrtd_status *status = PJRTD_CALL(plugin, Plugin_Initialize, initialize);
+    if (status)
+      return pjrtd_status_with_hint(
+          pjrtd_status_context(status, "initialising the plugin %s", plugin->path),
+          "see whether its device and driver are there, or name another plugin with --plugin");
   }
   return read_attributes(plugin);
 }

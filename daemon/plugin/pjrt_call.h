@@ -50,6 +50,13 @@ static inline void pjrtd_status_ignore(pjrtd_status *status) {
   pjrtd_status_destroy(status);
 }
 
+/* ---- loading (api_check.c, library_file.c) ---- */
+
+/* Copies the plugin's function table as far as it has one, checked. Every error names the file. */
+PJRTD_MUST_USE pjrtd_status *pjrtd_plugin_take_api(pjrtd_plugin *plugin, const PJRT_Api *api);
+/* Why `path` cannot be opened; `reason` is the dynamic linker's. */
+PJRTD_MUST_USE pjrtd_status *pjrtd_library_explain(const char *path, const char *reason);
+
 /* ---- named values (named_value.c) ---- */
 
 /* Copies PJRT's array; the texts in it are not NUL-terminated. */

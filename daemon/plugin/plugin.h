@@ -34,6 +34,14 @@ PJRTD_MUST_USE pjrtd_status *pjrtd_plugin_load(const char *path, pjrtd_plugin **
 void pjrtd_plugin_destroy(pjrtd_plugin *plugin);
 PJRTD_DEFINE_CLEANUP(pjrtd_plugin)
 
+/* Plugins call exit(), abort() or crash on what they do not like. From begin to end a signal that ends the process, and
+ * until forget an exit(), is explained in the log: which plugin, doing what; and the exit code is not 0. `what` is a
+ * literal that goes on from "while". Start-up, one thread; without begin they do nothing. plugin/start_watch.c */
+void pjrtd_start_watch_begin(const char *path);
+void pjrtd_start_watch_step(const char *what);
+void pjrtd_start_watch_end(void);
+void pjrtd_start_watch_forget(void);
+
 /* A named value, as create options go in and attributes come out. */
 typedef enum {
   PJRTD_VALUE_TEXT,

@@ -151,6 +151,7 @@ pjrtd_status *pjrtd_runtime_create(uv_loop_t *loop, const pjrtd_settings *settin
   if (!status) status = pjrtd_mailbox_create(loop, after_drain, runtime, &runtime->mailbox);
   if (!status) status = create_client(runtime);
   if (!status) status = create_lanes(runtime);
+  pjrtd_start_watch_step("the probe program ran");
   if (!status) status = probe(runtime);
   if (status) {
     pjrtd_runtime_close(runtime);

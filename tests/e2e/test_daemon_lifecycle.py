@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import pathlib
 import re
@@ -19,24 +18,8 @@ import pjrtd
 import wire_messages as wire
 from bystander import Bystander
 from case_programs import case, nested_ifs, stepped
-from daemon import PATIENCE, Daemon
+from daemon import PATIENCE, Daemon, refuses_to_start
 from raw_frames import CANCELLED, ERROR, REPLY, UNAVAILABLE, Closed, RawClient, deadline
-
-
-def refuses_to_start(daemon: Daemon, *words: str) -> str:
-    """The daemon ends with a code that is not 0, prints nothing, and says why with these words. Its log."""
-    try:
-        daemon.spawn()
-        code = daemon.wait(10)
-        log = daemon.log()
-        daemon.check_log()
-        assert code not in (0, None) and code > 0, f"ended with {code}:\n{log}"
-        assert daemon.output == [], "it said that it was ready"
-        for word in words:
-            assert word in log, f"{word!r} is not in the log:\n{log}"
-        return log
-    finally:
-        daemon.discard()
 
 
 def serves(daemon: Daemon) -> None:
@@ -436,41 +419,7 @@ def test_create_options_reach_the_plugin() -> None:
             assert options["cpu_device_count"] == 2
 
 
-# -- plugins ---------------------------------------------------------------------------
-
-
-def test_no_such_plugin() -> None:
-    log = refuses_to_start(Daemon(plugin="/nonexistent/plugin.so"), "/nonexistent/plugin.so")
-    assert "loaded" not in log
-
-
-def test_a_text_file_as_plugin(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "plugin.so"
-    path.write_text("this is no library\n")
-    assert "loaded" not in refuses_to_start(Daemon(plugin=path), str(path))
-
-
-@pytest.mark.parametrize("content", ["empty", "elf header only", "folder"])
-def test_other_things_as_plugin(tmp_path: pathlib.Path, content: str) -> None:
-    path = tmp_path / "plugin.so"
-    if content == "folder":
-        path.mkdir()
-    else:
-        path.write_bytes(b"" if content == "empty" else b"\x7fELF\x02\x01\x01" + bytes(60))
-    refuses_to_start(Daemon(plugin=path), str(path))
-
-
-def test_a_library_that_is_no_plugin() -> None:
-    ctypes.CDLL("libm.so.6")
-    path = next(line.split()[-1] for line in pathlib.Path("/proc/self/maps").read_text().splitlines() if line.endswith("libm.so.6"))
-    log = refuses_to_start(Daemon(plugin=path), path)
-    assert "GetPjrtApi" in log and "loaded" not in log.replace("not be loaded", "")
-
-
-def test_unknown_xla_flags_are_explained() -> None:
-    """The plugin calls exit() on them by itself: the daemon must not die without a word."""
-    log = refuses_to_start(Daemon(env={"XLA_FLAGS": "--xla_no_such_flag_at_all=1"}), "xla_no_such_flag_at_all")
-    assert "XLA_FLAGS" in log
+# -- plugins: see test_plugin_load_errors.py too -----------------------------------
 
 
 def test_known_xla_flags_are_honoured() -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from case_programs import case, elementwise
 from daemon import PATIENCE, Daemon, clean_environment
-from plugins import OLD, plugin_path
+from plugins import OLD, built_plugin, plugin_path
 from raw_frames import UNIMPLEMENTED, RawClient
 from wire_messages import REPOSITORY
 
@@ -26,7 +26,7 @@ DIVIDE = """func.func @main() -> tensor<{type}> {{
 @pytest.mark.parametrize("version", OLD)
 def test_the_plugin_layers_own_tests_pass(version: str) -> None:
     build = pathlib.Path(os.environ.get("PJRTD_BUILD", REPOSITORY / "build" / "release"))
-    stubs = next(build.glob("**/stubs/stub_null_api.so")).parent
+    stubs = built_plugin("stubs/stub_null_api").parent
     env = clean_environment({"PJRTD_TEST_PLUGIN": str(plugin_path(version)), "PJRTD_STUB_PLUGINS": str(stubs)})
     done = subprocess.run([build / "bin" / "unit-plugin"], env=env, capture_output=True, text=True, check=False,
                           timeout=60 * PATIENCE)

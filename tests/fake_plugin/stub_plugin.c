@@ -1,5 +1,8 @@
 /* A PJRT plugin that is wrong in the one way its STUB_ define names. It has no client: nothing gets that far. */
+#include <signal.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "xla/pjrt/c/pjrt_c_api.h"
@@ -16,9 +19,18 @@ static PJRT_Error *error_get_code(PJRT_Error_GetCode_Args *args) {
   return NULL;
 }
 static PJRT_Error *initialize(PJRT_Plugin_Initialize_Args *args) {
-#ifdef STUB_INITIALIZE_FAILS
+#if defined STUB_INITIALIZE_FAILS
   static PJRT_Error error;
   return &error;
+#elif defined STUB_INITIALIZE_ABORTS
+  abort();
+#elif defined STUB_INITIALIZE_CRASHES
+  raise(SIGSEGV);
+  return NULL;
+#elif defined STUB_INITIALIZE_EXITS
+  exit(3);
+#elif defined STUB_INITIALIZE_EXITS_WITH_0
+  exit(0);
 #else
   return NULL;
 #endif
@@ -28,12 +40,22 @@ static PJRT_Error *forbidden(void *args) {
   __builtin_trap();
 }
 
+#ifdef STUB_EXITS_WHEN_OPENED
+__attribute__((constructor)) static void opened(void) {
+  exit(4);
+}
+#endif
+
 #ifdef STUB_NO_SYMBOL
 #define GetPjrtApi GetSomethingElse
 #endif
 
 const PJRT_Api *GetPjrtApi(void) {
-  static PJRT_Api api;
+  static struct {
+    PJRT_Api api;
+    char behind[64];
+  } table;
+#define api table.api
   api.struct_size = PJRT_Api_STRUCT_SIZE;
   api.pjrt_api_version.struct_size = PJRT_Api_Version_STRUCT_SIZE;
   api.pjrt_api_version.major_version = PJRT_API_MAJOR;
@@ -53,6 +75,18 @@ const PJRT_Api *GetPjrtApi(void) {
   api.struct_size = offsetof(PJRT_Api, PJRT_Buffer_CopyToMemory);
 #elif defined STUB_SHORT_STRUCT
   api.struct_size = offsetof(PJRT_Api, PJRT_Buffer_Destroy);
+#elif defined STUB_SHORT_FOR_ITS_VERSION
+  api.struct_size = offsetof(PJRT_Api, PJRT_Client_CreateErrorBuffer);
+#elif defined STUB_HONEST_AND_OLD
+  api.pjrt_api_version.minor_version = 81;
+  api.struct_size = offsetof(PJRT_Api, PJRT_Client_CreateErrorBuffer);
+#elif defined STUB_ENDS_EARLY /* the table has fewer entries than it says, and then come other things */
+  memset((char *)&api + offsetof(PJRT_Api, PJRT_Client_CreateErrorBuffer), 'x',
+         sizeof table - offsetof(PJRT_Api, PJRT_Client_CreateErrorBuffer));
+#elif defined STUB_ODD_SIZE
+  api.struct_size = PJRT_Api_STRUCT_SIZE + 1;
+#elif defined STUB_HUGE_SIZE
+  api.struct_size = SIZE_MAX - 7;
 #elif defined STUB_BARE_HEADER
   api.struct_size = 16;
 #elif defined STUB_NULL_SLOT
@@ -65,8 +99,10 @@ const PJRT_Api *GetPjrtApi(void) {
   loop.next = &loop;
   api.extension_start = &loop;
 #endif
-#ifdef STUB_NULL_API
+#if defined STUB_NULL_API
   return NULL;
+#elif defined STUB_WILD_API
+  return (const PJRT_Api *)64;
 #else
   return &api;
 #endif

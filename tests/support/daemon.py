@@ -266,3 +266,19 @@ class Daemon:
         """User and system time of all its threads so far."""
         fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def refuses_to_start(daemon: Daemon, *words: str) -> str:
+    """The daemon ends with a code that is not 0, prints nothing, and says why with these words. Its log."""
+    try:
+        daemon.spawn()
+        code = daemon.wait(10)
+        log = daemon.log()
+        daemon.check_log()
+        assert code not in (0, None) and code > 0, f"ended with {code}:\n{log}"
+        assert daemon.output == [], "it said that it was ready"
+        for word in words:
+            assert word in log, f"{word!r} is not in the log:\n{log}"
+        return log
+    finally:
+        daemon.discard()

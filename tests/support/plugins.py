@@ -2,6 +2,8 @@
 
 The default one is PJRTD_TEST_PLUGIN, else that of lammps-jax-pjrt-cpu (PJRT 0.115). The older ones come from their wheels
 in this Python. Where one is missing the tests fail: nothing is skipped.
+
+The stubs are plugins that are wrong in one way each, which the build makes (tests/fake_plugin).
 """
 
 from __future__ import annotations
@@ -9,6 +11,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import pathlib
+
+from wire_messages import REPOSITORY
 
 # Version of PJRT: module and file in it.
 WHEELS = {
@@ -52,3 +56,11 @@ def plugin_path(version: str = "default") -> pathlib.Path:
         raise NoPlugin(f"no plugin at {path}")
     return path
 
+
+def built_plugin(name: str) -> pathlib.Path:
+    """A plugin that the build makes, by its place under lib: "stubs/stub_null_api", "fake_plugin"."""
+    build = pathlib.Path(os.environ.get("PJRTD_BUILD", REPOSITORY / "build" / "release")).absolute()
+    path = build / "lib" / f"{name}.so"
+    if not path.is_file():
+        raise NoPlugin(f"no plugin at {path}: build everything, or set PJRTD_BUILD")
+    return path

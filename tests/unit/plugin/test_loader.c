@@ -1,6 +1,7 @@
 /* plugin/loader.c: what is refused, and what is known of a plugin before there is a client. */
 #include <unistd.h>
 
+#include "plugin/pjrt_call.h"
 #include "plugin_fixture.h"
 
 static char *stub_path(const char *name) {
@@ -28,8 +29,35 @@ Test(loader, refuses_a_file_that_is_no_library) {
   int file = mkstemp(path);
   cr_assert_eq(write(file, "text, not code\n", 15), 15);
   close(file);
-  refuses(path, PJRTD_CODE_INVALID_ARGUMENT, "cannot open the plugin");
+  refuses(path, PJRTD_CODE_INVALID_ARGUMENT, "it is not a shared library (it has no ELF header)");
   remove(path);
+}
+
+/* A copy of the stub whose ELF header has one byte changed. */
+static void refuses_changed(size_t offset, char value, const char *piece) {
+  char path[] = "/tmp/pjrtd-other-library-XXXXXX", block[4096];
+  int file = mkstemp(path);
+  FILE *stub = fopen(stub_path("null_api"), "rb");
+  cr_assert_not_null(stub);
+  size_t got;
+  while ((got = fread(block, 1, sizeof block, stub)) > 0) cr_assert_eq(write(file, block, got), (ssize_t)got);
+  fclose(stub);
+  cr_assert_eq(pwrite(file, &value, 1, (off_t)offset), 1);
+  close(file);
+  refuses(path, PJRTD_CODE_INVALID_ARGUMENT, piece);
+  remove(path);
+}
+
+Test(loader, names_both_machines_of_a_library_that_is_for_another) {
+  refuses_changed(18, (char)183, "it is a library for aarch64, this machine needs one for ");
+  refuses_changed(18, (char)99, "it is a library for ELF machine 99, this machine needs one for ");
+  refuses_changed(4, 1, "it is a library for ");
+}
+
+Test(loader, says_what_the_dynamic_linker_says_of_others) {
+  refuses(stub_path("missing_library"), PJRTD_CODE_INVALID_ARGUMENT,
+          ": libpjrtd_nowhere_to_be_found.so: cannot open shared object file");
+  refuses(stub_path("library_needs"), PJRTD_CODE_INVALID_ARGUMENT, ": undefined symbol: pjrtd_stub_given");
 }
 
 Test(loader, refuses_a_library_without_the_entry_point) {
@@ -48,8 +76,38 @@ Test(loader, refuses_a_table_of_before_the_rearrangement) {
   refuses(stub_path("too_old"), PJRTD_CODE_UNIMPLEMENTED, "speaks PJRT 0.40, this pjrtd speaks 0.114");
 }
 
-Test(loader, calls_nothing_beyond_the_plugins_own_table) {
-  refuses(stub_path("short_struct"), PJRTD_CODE_UNIMPLEMENTED, "PJRT_Buffer_Destroy lies beyond its struct_size");
+Test(loader, refuses_a_table_that_is_shorter_than_its_version_says) {
+  refuses(stub_path("short_struct"), PJRTD_CODE_INVALID_ARGUMENT,
+          "it says that it speaks PJRT 0.114, whose PJRT_Api has at least 1144 bytes, but its own has 504");
+  refuses(stub_path("short_for_its_version"), PJRTD_CODE_INVALID_ARGUMENT, "at least 1144 bytes, but its own has 984");
+}
+
+/* The stub traps when one of its functions is called, the ones beyond its table too. */
+Test(loader, takes_nothing_from_beyond_the_plugins_own_table) {
+  pjrtd_plugin *loaded;
+  ASSERT_OK(pjrtd_plugin_load(stub_path("honest_and_old"), &loaded));
+  cr_assert_not_null(loaded->api.PJRT_LoadedExecutable_GetDeviceAssignment);
+  for (size_t at = offsetof(PJRT_Api, PJRT_Client_CreateErrorBuffer); at < sizeof loaded->api; at += sizeof(void *)) {
+    void *slot;
+    memcpy(&slot, (char *)&loaded->api + at, sizeof slot);
+    cr_assert_null(slot);
+  }
+  PJRTD_ARGS(Executable_ParameterMemoryKinds, args);
+  ASSERT_FAILS(PJRTD_CALL(loaded, Executable_ParameterMemoryKinds, args), PJRTD_CODE_UNIMPLEMENTED,
+               "this plugin has no PJRT_Executable_ParameterMemoryKinds (the plugin speaks PJRT 0.81, pjrtd was built "
+               "with 0.114)");
+  pjrtd_plugin_destroy(loaded);
+}
+
+Test(loader, refuses_a_table_that_ends_before_its_size) {
+  refuses(stub_path("ends_early"), PJRTD_CODE_INVALID_ARGUMENT,
+          "entry 118 of its PJRT_Api is no function; it says that the table has 1144 bytes");
+}
+
+Test(loader, refuses_sizes_that_no_table_has) {
+  refuses(stub_path("odd_size"), PJRTD_CODE_INVALID_ARGUMENT,
+          "its PJRT_Api has 1145 bytes; a table has a multiple of 8");
+  refuses(stub_path("huge_size"), PJRTD_CODE_INVALID_ARGUMENT, "its PJRT_Api has 18446744073709551608 bytes");
 }
 
 Test(loader, refuses_a_table_shorter_than_its_header) {
@@ -69,7 +127,7 @@ Test(loader, does_not_follow_an_endless_chain_of_extensions) {
 Test(loader, passes_on_why_a_plugin_does_not_initialise) {
   pjrtd_plugin *loaded;
   ASSERT_FAILS(pjrtd_plugin_load(stub_path("initialize_fails"), &loaded), PJRTD_CODE_FAILED_PRECONDITION,
-               "initialising the plugin: the stub does not want to");
+               "stub_initialize_fails.so: the stub does not want to");
 }
 
 Test(loader, knows_versions_extensions_and_attributes_of_the_real_plugin) {
