@@ -148,6 +148,11 @@ class Parser:
             elif word == "import":
                 result.imports.append(Path(self.take(kind="text").strip('"')).stem)
                 self.take(";")
+            elif word == "option":  # of other languages
+                self.take("go_package")
+                self.take("=")
+                self.take(kind="text")
+                self.take(";")
             elif word == "message":
                 result.messages.append(self.message(doc))
             elif word == "enum":
