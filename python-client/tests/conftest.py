@@ -7,6 +7,7 @@ lammps-jax-pjrt-cpu package. Where one of them is missing, live tests fail: they
 from __future__ import annotations
 
 import os
+import re
 import select
 import subprocess
 import sys
@@ -60,8 +61,11 @@ def plugin_path() -> str:
     return str(lammps_jax_pjrt_cpu.PLUGIN_PATH)
 
 
+TRANSPORTS = ("unix", "grpc")
+
+
 class LiveDaemon:
-    """A pjrtd process on the test plugin, with two devices."""
+    """A pjrtd process on the test plugin, with two devices. `targets`: by transport."""
 
     def __init__(self, folder: Path, *arguments: str) -> None:
         binary = os.environ.get("PJRTD_BINARY", str(ROOT.parent / "build" / "release" / "bin" / "pjrtd"))
@@ -69,7 +73,7 @@ class LiveDaemon:
             pytest.fail(f"no daemon at {binary}: build it, or set PJRTD_BINARY")
         self.target = f"unix:{folder}/pjrtd.sock"
         self.log = folder / "log"
-        command = [binary, "--plugin", plugin_path(), "--listen", self.target]
+        command = [binary, "--plugin", plugin_path(), "--listen", self.target, "--listen", "grpc://127.0.0.1:0"]
         command += ["--state-dir", str(folder / "state"), "--cache-dir", str(folder / "cache")]
         command += ["--option", "cpu_device_count=2", *arguments]
         with open(self.log, "wb") as log:
@@ -77,9 +81,11 @@ class LiveDaemon:
         assert self.process.stdout is not None
         ready, _, _ = select.select([self.process.stdout], [], [], 60 * PATIENCE)
         line = self.process.stdout.readline().decode() if ready else ""
-        if line != f"pjrtd ready {self.target}\n":
+        told = re.fullmatch(f"pjrtd ready {re.escape(self.target)} (grpc://127.0.0.1:[0-9]+)\n", line)
+        if told is None:
             self.process.kill()
             pytest.fail(f"the daemon said {line!r} instead of being ready; its log:\n{self.log.read_text()}")
+        self.targets = {"unix": self.target, "grpc": told[1]}
 
     def stop(self) -> None:
         assert self.process.poll() is None, f"the daemon ended by itself; its log:\n{self.log.read_text()}"
@@ -100,10 +106,16 @@ def daemon() -> Iterator[LiveDaemon]:
         running.stop()
 
 
+@pytest.fixture(params=TRANSPORTS)
+def live_target(daemon: LiveDaemon, request: pytest.FixtureRequest) -> str:
+    """The live daemon's target, over each transport in turn."""
+    return daemon.targets[request.param]
+
+
 @pytest.fixture
-def client(daemon: LiveDaemon) -> Iterator[pjrtd.Client]:
+def client(daemon: LiveDaemon, live_target: str) -> Iterator[pjrtd.Client]:
     """A client of the live daemon, which has to be alive afterwards."""
-    with pjrtd.Client.create(daemon.target) as connected:
+    with pjrtd.Client.create(live_target) as connected:
         yield connected
     assert daemon.process.poll() is None, f"the daemon is gone; its log:\n{daemon.log.read_text()}"
 

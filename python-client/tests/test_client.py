@@ -40,8 +40,6 @@ def test_other_words_as_target_are_explained(tmp_path) -> None:
         with pytest.raises(errors.InvalidArgument, match="not a target") as caught:
             pjrtd.Client.create(target)
         assert "unix:PATH" in caught.value.hint
-    with pytest.raises(errors.Unimplemented, match="gRPC"):
-        pjrtd.Client.create("grpc://localhost:7578")
 
 
 def test_where_nobody_listens_it_is_unavailable(tmp_path, fake: FakeDaemon) -> None:

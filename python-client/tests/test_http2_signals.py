@@ -10,11 +10,11 @@ from typing import Any
 import hpack as oracle
 import pytest
 from http2_peer import ANSWER, REQUEST, TRAILERS, frame, split
+from message_reader import MessageReader, prefix
 from test_signals import Interrupter
 
 from pjrtd.http2 import frames
 from pjrtd.http2.client_connection import ClientConnection
-from pjrtd.http2.grpc_messages import MessageReader, prefix
 from pjrtd.http2.http2_errors import Http2Error
 from pjrtd.http2.stream import StreamSink
 

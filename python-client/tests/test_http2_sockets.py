@@ -17,10 +17,10 @@ from h2.connection import H2Connection
 from h2.events import DataReceived, Event, RequestReceived, SettingsAcknowledged, StreamEnded
 from h2.settings import SettingCodes
 from http2_peer import ANSWER, REQUEST, TRAILERS
+from message_reader import MessageReader, prefix
 
 from pjrtd.http2 import frames
 from pjrtd.http2.client_connection import ClientConnection
-from pjrtd.http2.grpc_messages import MessageReader, prefix
 from pjrtd.http2.http2_errors import Http2Error
 
 

@@ -1,4 +1,4 @@
-"""Against a real daemon on a real plugin: values of every type, arguments, donation, results, deadlines."""
+"""Against a real daemon on a real plugin, over each transport: values of every type, arguments, donation, results, deadlines."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import time
 import ml_dtypes
 import numpy as np
 import pytest
-from conftest import PATIENCE, LiveDaemon
+from conftest import PATIENCE
 
 import pjrtd
 from pjrtd import DType, errors
@@ -357,10 +357,10 @@ def test_many_threads_on_one_client(client: pjrtd.Client) -> None:
     assert failures == []
 
 
-def test_nothing_is_left_behind(daemon: LiveDaemon, client: pjrtd.Client) -> None:
+def test_nothing_is_left_behind(live_target: str, client: pjrtd.Client) -> None:
     gc.collect()
     before = client.stats()
-    with pjrtd.Client.create(daemon.target) as other:
+    with pjrtd.Client.create(live_target) as other:
         add = other.compile(ADD)
         kept = [add([1.0] * 4, [2.0] * 4) for _ in range(50)]
         other.sync()

@@ -77,7 +77,7 @@ class Client:
     ) -> Client:
         """Connects to a daemon.
 
-        target: "unix:PATH"; None: PJRTD_TARGET, else $XDG_RUNTIME_DIR/pjrtd.sock where there is one, else
+        target: "unix:PATH" or "grpc://HOST:PORT" (port 7578 where there is none); None: PJRTD_TARGET, else $XDG_RUNTIME_DIR/pjrtd.sock where there is one, else
             /run/pjrtd/pjrtd.sock.
         busy_poll_us: for how many microseconds a waiting call polls before it sleeps; 0: not at all. It adapts: where
             polling does not pay, as on a busy machine, it is done less and less.

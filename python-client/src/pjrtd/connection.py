@@ -70,7 +70,7 @@ class Connection:
         reply = decode(HelloReply, call.payload)
         _check_limits(reply)
         self.max_inline_bytes = min(reply.max_inline_bytes, frame.MAX_INLINE_BYTES)
-        self.max_item_bytes = min(reply.max_item_bytes, frame.MAX_ITEM_BYTES)
+        self.max_item_bytes = min(reply.max_item_bytes, self._transport.item_bytes)
         self._outbox.upload_credit_bytes = reply.upload_credit_bytes
         self._outbox.buffers = IdSequence(reply.id_prefix)
         self._outbox.programs = IdSequence(reply.id_prefix)
@@ -293,6 +293,7 @@ def _watch_forks(connection: Connection) -> None:
 _ON_DEMAND = (
     *("_proto.admin", "_proto.buffer", "_proto.frame", "_proto.program", "_proto.runtime"),
     *("compile_options", "dlpack", "element", "memory", "plugin"),
+    *("grpc_failures", "grpc_transport", "local_transport"),
 )
 
 

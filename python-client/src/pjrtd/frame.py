@@ -34,6 +34,8 @@ _MAX_BULK_BYTES = {
     CREDIT: 0,
 }
 
+_SMALL = MAX_INLINE_BYTES  # within every limit of a reply
+
 PROTOCOL_MIN = 1
 PROTOCOL_MAX = 1
 
@@ -68,9 +70,17 @@ def unpack(data: bytes | bytearray | memoryview, pos: int) -> tuple[int, int, in
     magic, payload_bytes, bulk_bytes, _method, kind, flags, call, deadline_ns = _unpack_from(data, pos)
     if magic != MAGIC:
         raise FrameError('the frame does not begin with the magic "PJRT"')
+    if kind == REPLY and call and not (flags or deadline_ns) and payload_bytes <= _SMALL and bulk_bytes <= _SMALL:
+        return payload_bytes, bulk_bytes, kind, call  # what comes most
+    check(payload_bytes, bulk_bytes, kind, flags & 0x0F, call, deadline_ns)
+    return payload_bytes, bulk_bytes, kind, call
+
+
+def check(payload_bytes: int, bulk_bytes: int, kind: int, flags: int, call: int, deadline_ns: int) -> None:
+    """Raises FrameError for what no frame may be, however it travels."""
     if payload_bytes > MAX_PAYLOAD_BYTES:
         raise FrameError("payload_bytes is over 1 MiB")
-    if flags & 0x0E:
+    if flags & ~QUIET:
         raise FrameError("unknown flags are set")
     if not call and kind != ERROR:
         raise FrameError("the call id is 0")
@@ -80,6 +90,5 @@ def unpack(data: bytes | bytearray | memoryview, pos: int) -> tuple[int, int, in
         raise FrameError(f"bulk_bytes is {bulk_bytes} in a frame that carries at most {_MAX_BULK_BYTES[kind]}")
     if kind == ITEM and not bulk_bytes and not payload_bytes:
         raise FrameError("an item is empty")
-    if (flags & QUIET or deadline_ns) and kind != REQUEST:
+    if (flags or deadline_ns) and kind != REQUEST:
         raise FrameError("quiet and deadline_ns belong to requests only")
-    return payload_bytes, bulk_bytes, kind, call

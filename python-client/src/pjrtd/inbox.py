@@ -33,7 +33,9 @@ class Inbox(FrameSink):
         self._outbox = outbox
         self._last = -1  # the serial number of the last frame that was dealt with
 
-    def on_frame(self, kind: int, serial: int, call: int, data: bytearray, body: int, bulk: int, end: int) -> None:
+    def on_frame(
+        self, kind: int, serial: int, call: int, data: bytearray, body: int, after: int, bulk: int, end: int
+    ) -> None:
         if serial == self._last:
             return
         found = self._calls.get(call)
@@ -47,14 +49,14 @@ class Inbox(FrameSink):
                     found.bulk = data[bulk:end]
                 self._end(found, serial)
             else:
-                found.payload = bytes(data[body:bulk])
+                found.payload = bytes(data[body:after])
                 if found.expected < 0:
                     found.bulk = data[bulk:end]
                     self._end(found, serial)
                 else:
                     self._expect_items(found, serial, end - bulk)
         elif kind == _ERROR:
-            error = from_wire(decode(Error, data[body:bulk]))
+            error = from_wire(decode(Error, data[body:after]))
             if not call:
                 self._table.fail(error)
             elif found is not None:
@@ -66,7 +68,7 @@ class Inbox(FrameSink):
             if found is not None:
                 from ._proto.frame import Credit
 
-                credit = found.credit + decode(Credit, data[body:bulk]).bytes
+                credit = found.credit + decode(Credit, data[body:after]).bytes
                 found.credit = credit
                 self._last = serial  # no signal comes between these two assignments
                 found.notify()

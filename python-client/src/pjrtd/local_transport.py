@@ -38,6 +38,9 @@ _ITEM = frame.ITEM
 class LocalTransport(Transport):
     __slots__ = ("target", "unfinished", "_socket", "_out", "_state", "_send", "_sendmsg", "_recv_into")
 
+    item_bytes = frame.MAX_ITEM_BYTES
+    keepalive_s = 0.0  # the kernel knows when the daemon is gone
+
     def __init__(self, connected: socket.socket, target: str) -> None:
         """Takes a connected stream socket."""
         connected.setblocking(False)
@@ -74,6 +77,10 @@ class LocalTransport(Transport):
 
     @property
     def backlog(self) -> object:
+        return self._out[0]
+
+    @property
+    def blocked(self) -> object:
         return self._out[0]
 
     @property
@@ -199,7 +206,7 @@ class LocalTransport(Transport):
                     raise Internal(f"the daemon at {self.target} sent more data for call {call} than it had announced")
                 item = target
             else:
-                sink.on_frame(kind, frames, call, data, body, bulk, after)
+                sink.on_frame(kind, frames, call, data, body, bulk, bulk, after)
             start = after
             frames += 1
             if start == stop and item is None:

@@ -211,6 +211,18 @@ class Outbox:
                 self._sending = False
         return sent
 
+    def keep_alive(self) -> None:
+        """Sees to it that the daemon is still there; the connection breaks where it seems not to be."""
+        with self._lock:
+            self._check()
+            self._sending = True
+            try:
+                self._transport.keep_alive()
+            except PjrtError as error:
+                self._broken(error)
+            finally:
+                self._sending = False
+
     def _check(self) -> None:
         if self._table.failure is not None:
             raise self._table.failure.again()

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 
-from .errors import InvalidArgument, Unimplemented
+from .errors import InvalidArgument
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .transport import Transport
 
 _HINT = (
-    "a target is unix:PATH, such as unix:/run/pjrtd/pjrtd.sock; without one PJRTD_TARGET is used, then "
-    "$XDG_RUNTIME_DIR/pjrtd.sock, then /run/pjrtd/pjrtd.sock"
+    "a target is unix:PATH, such as unix:/run/pjrtd/pjrtd.sock, grpc://HOST:PORT or grpcs://HOST:PORT; without one "
+    "PJRTD_TARGET is used, then $XDG_RUNTIME_DIR/pjrtd.sock, then /run/pjrtd/pjrtd.sock"
 )
 
 
@@ -56,4 +56,6 @@ def open_transport(target: str, timeout_s: float | None) -> Transport:
         from .local_transport import LocalTransport
 
         return LocalTransport.connect(target[5:], timeout_s)
-    raise Unimplemented(f"{target}: this client has no gRPC transport yet", hint="use the daemon's unix: target")
+    from .grpc_transport import GrpcTransport
+
+    return GrpcTransport.connect(target, timeout_s)

@@ -1,8 +1,8 @@
 """The seam between the connection and what carries its frames.
 
 A transport moves frames and never blocks; the connection decides who waits, on what, and for how long. It may be used
-by several threads under two locks that the connection holds for it: `write`, `flush` and `settle` under one,
-`receive` under the other.
+by several threads under two locks that the connection holds for it: `write`, `flush`, `settle` and `keep_alive` under
+one, `receive` under the other.
 
 Any of these calls may be left by an exception that a signal handler raises (KeyboardInterrupt), at any moment. The
 transport must then carry on where it was: what was sent has been sent, what was received is not lost, and a frame
@@ -33,8 +33,10 @@ class FrameSink:
 
     __slots__ = ()
 
-    def on_frame(self, kind: int, serial: int, call: int, data: bytearray, body: int, bulk: int, end: int) -> None:
-        """A frame other than ITEM: data[body:bulk] is its payload, data[bulk:end] its bulk, during the call only. Of two
+    def on_frame(
+        self, kind: int, serial: int, call: int, data: bytearray, body: int, after: int, bulk: int, end: int
+    ) -> None:
+        """A frame other than ITEM: data[body:after] is its payload, data[bulk:end] its bulk, during the call only. Of two
         different frames, the later one has the higher serial number."""
         raise NotImplementedError
 
@@ -56,18 +58,31 @@ class Transport:
     target: str
     #: Whether a `receive` was left early: the next one has something to do though nothing may be there to poll for.
     unfinished: bool
+    #: The pieces in which bulk is best sent, at most.
+    item_bytes: int
+    #: How often `keep_alive` wants to be called while somebody waits and nothing comes, in seconds; 0: never.
+    keepalive_s: float
+
     @property
     def backlog(self) -> object:
-        """True where `write` took something that is not out yet, so that `flush` has something to do."""
+        """True where something is not out yet, so that `flush` has something to do: what `write` took, or what the
+        transport itself wants to say."""
+        raise NotImplementedError
+
+    @property
+    def blocked(self) -> object:
+        """True where what is not out waits for the descriptor to be writable. Else a backlog waits for the peer to say
+        that it takes more."""
         raise NotImplementedError
 
     @property
     def writes(self) -> int:
-        """How many calls of `write` took what they were given: it tells after an exception whether one did."""
+        """A number that grows with each `write` that took what it was given: it tells after an exception whether one
+        did."""
         raise NotImplementedError
 
     def fileno(self) -> int:
-        """The descriptor to poll: for reading always, for writing while there is a backlog."""
+        """The descriptor to poll: for reading always, for writing while it is `blocked`."""
         raise NotImplementedError
 
     def pack(
@@ -92,6 +107,10 @@ class Transport:
 
     def flush(self) -> bool:
         """Sends what can be sent now; whether everything is out."""
+        raise NotImplementedError
+
+    def keep_alive(self) -> None:
+        """Sees to it that the peer is still there. Raises PjrtError where it seems not to be. For who may write."""
         raise NotImplementedError
 
     def settle(self) -> None:

@@ -2,7 +2,7 @@
 
 One thread reads for everybody: the one that holds the lock, also while it sleeps in poll. The others sleep on their
 call's gate, and are woken when their answer has come or when they should take over the reading. A thread that cannot
-send, because the socket is full, reads meanwhile, so both sides' sockets being full is no deadlock.
+send, because the socket is full or the daemon's window is, reads meanwhile, so both sides' being full is no deadlock.
 
 Whatever a signal handler raises leaves all this usable. So a lock that is not taken by `with` is acquired by
 `held.extend(map(lock.acquire, (False,)))`: one call of a C function, which no signal can come into, takes it and
@@ -18,11 +18,12 @@ from time import monotonic
 
 from . import timeouts
 from ._proto.wire import DecodeError
+from .call import Call
 from .errors import DeadlineExceeded, FailedPrecondition, Internal, PjrtError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .call import Call, CallTable
+    from .call import CallTable
     from .inbox import Inbox
     from .outbox import Outbox
     from .transport import Transport
@@ -43,8 +44,8 @@ class Waiter:
     """See the module. Any thread may use it."""
 
     __slots__ = (
-        *("_transport", "_table", "_outbox", "_inbox", "_lock", "_acquire", "_reader", "_parked", "_poll", "_events"),
-        *("_spin_s", "_spin_misses", "_spin_skips"),
+        *("_transport", "_table", "_outbox", "_inbox", "_lock", "_acquire", "_reader", "_parked", "_draining", "_poll"),
+        *("_events", "_spin_s", "_spin_misses", "_spin_skips"),
     )
 
     def __init__(self, transport: Transport, table: CallTable, outbox: Outbox, inbox: Inbox, spin_s: float) -> None:
@@ -57,6 +58,7 @@ class Waiter:
         self._acquire = self._lock.acquire
         self._reader = 0  # the thread that holds the lock
         self._parked: list[Call] = []
+        self._draining: list[Call] = []  # of threads that wait until the backlog is out
         self._poll = select.poll()
         self._events = _POLL_IN
         self._poll.register(transport.fileno(), _POLL_IN)
@@ -89,21 +91,28 @@ class Waiter:
                 )
 
     def drain(self, until: float | None) -> None:
-        """Sends the backlog, and reads while the socket is full. No lock is held on entry."""
+        """Sends the backlog, and reads while the daemon does not take it. No lock is held on entry."""
+        transport = self._transport
         poller: select.poll | None = None
         while not self._outbox.flush():
             held: list[bool] = []
             try:
                 held.extend(map(self._acquire, _TRY))
-                if poller is None:
-                    poller = select.poll()
-                poller.register(self._transport.fileno(), _POLL_IN | _POLL_OUT if held[0] else _POLL_OUT)
-                # Without the lock somebody else reads, but may stop to at any moment.
-                events = poller.poll(1000 if held[0] else _DRAIN_MS)
-                if held[0]:
-                    self._reader = get_ident()
-                    if self._transport.unfinished or events and events[0][1] & _POLL_READ:
-                        self._receive()
+                blocked = transport.blocked
+                if held[0] or blocked:
+                    if poller is None:
+                        poller = select.poll()
+                    poller.register(transport.fileno(), (_POLL_IN if held[0] else 0) | (_POLL_OUT if blocked else 0))
+                    # Without the lock somebody else reads, but may stop to at any moment.
+                    events = poller.poll((0 if transport.unfinished else 1000) if held[0] else _DRAIN_MS)
+                    if held[0]:
+                        self._reader = get_ident()
+                        if transport.unfinished or events and events[0][1] & _POLL_READ:
+                            self._receive()
+                        elif not events and transport.keepalive_s:
+                            self._outbox.keep_alive()
+                else:
+                    self._park_for_room(until)
             finally:
                 if held and held[0]:
                     self._reader = 0
@@ -112,6 +121,25 @@ class Waiter:
                     self._promote()
             if until is not None and monotonic() > until + timeouts.GRACE_S:
                 raise DeadlineExceeded("the deadline passed while the daemon was not reading")
+
+    def _park_for_room(self, until: float | None) -> None:
+        """Sleeps until another thread, which reads, has heard that the daemon takes more, and has sent the backlog."""
+        room = Call(0)
+        try:
+            self._draining.append(room)
+            if self._transport.backlog:
+                self._park(room, until)
+        finally:
+            self._draining.remove(room)
+
+    def _send_on(self) -> bool:
+        """Sends the backlog while reading; whether all of it is out."""
+        all_out = self._outbox.flush()
+        if all_out and self._draining:
+            for room in tuple(self._draining):
+                room.done = True
+                room.notify()
+        return all_out
 
     def _read_for(self, call: Call, until: float | None, credit: int) -> None:
         """Reads, for everybody, until the call has what it waits for or its time is over."""
@@ -133,6 +161,8 @@ class Waiter:
                         if call.done or call.credit > credit:
                             self._spin_misses = 0
                             return
+                        if transport.backlog:
+                            self._send_on()
                     else:
                         # Between two attempts the processor is for others that want it, such as the daemon. Where one
                         # keeps it for long, sleeping is better: who sleeps is woken at once, who yields comes last.
@@ -147,21 +177,25 @@ class Waiter:
                 self._spin_misses += 1
                 if self._spin_misses >= 4:
                     self._spin_skips = min(1 << self._spin_misses - 3, _MAX_SPIN_SKIPS)
+        keepalive_s = transport.keepalive_s
         while not (call.done or call.credit > credit):
             wanted = _POLL_IN
-            if transport.backlog and not self._outbox.flush():
+            if transport.backlog and not self._send_on() and transport.blocked:
                 wanted = _POLL_IN | _POLL_OUT
             if wanted != self._events:
                 self._poll.modify(transport.fileno(), wanted)
                 self._events = wanted
             if until is None:
-                events = poll()
+                events = poll(keepalive_s * 1000) if keepalive_s else poll()
             else:
                 left_s = until + timeouts.GRACE_S - monotonic()
-                events = poll(left_s * 1000 + 1) if left_s > 0 else []
-                if not events:
+                if left_s <= 0:
                     return
-            if events[0][1] & _POLL_READ:
+                events = poll((min(left_s, keepalive_s) if keepalive_s else left_s) * 1000 + 1)
+            if not events:
+                if keepalive_s:
+                    self._outbox.keep_alive()
+            elif events[0][1] & _POLL_READ:
                 self._receive()
 
     def _receive(self) -> None:
@@ -241,3 +275,4 @@ class Waiter:
         self._acquire = self._lock.acquire
         self._reader = 0
         self._parked.clear()
+        self._draining.clear()

@@ -187,6 +187,10 @@ class ClientConnection(PeerFrames):
             self.received(self._total + size)
             view = view[size:]
 
+    def early_bytes(self) -> bytes | None:
+        """The first bytes that came from a peer that has not begun as HTTP/2 does; None where it has."""
+        return None if self._greeted else bytes(self._view[self._start : min(self._stop, self._start + 80)])
+
     def lost(self, why: str) -> Http2ConnectionError:
         """Breaks the connection because its link ended, and tells all streams; the error."""
         if self.error is None:

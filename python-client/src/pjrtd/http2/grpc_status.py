@@ -1,4 +1,4 @@
-"""gRPC's status in HTTP/2's headers, and its deadlines: "PROTOCOL-HTTP2.md" of gRPC. No I/O."""
+"""gRPC's status in HTTP/2's headers: "PROTOCOL-HTTP2.md" of gRPC. No I/O."""
 
 from __future__ import annotations
 
@@ -103,20 +103,8 @@ def is_grpc(content_type: bytes) -> bool:
 
 def of_error(error: Http2Error) -> tuple[int, str]:
     """(code, text) of an answer that broke off."""
-    from .http2_errors import GrpcMessageError, Http2ConnectionError, Http2StreamError
+    from .http2_errors import Http2ConnectionError, Http2StreamError
 
-    if isinstance(error, GrpcMessageError):
-        return error.status, error.message
     if isinstance(error, Http2ConnectionError) or isinstance(error, Http2StreamError) and error.unprocessed:
         return UNAVAILABLE, str(error)
     return _OF_HTTP2_CODE.get(error.code, INTERNAL), str(error)
-
-
-def encode_timeout(timeout_ns: int) -> bytes:
-    """The value of grpc-timeout: at most eight digits and a unit, rounded up. 0 or less is one nanosecond."""
-    value = max(timeout_ns, 1)
-    for unit, size in ((b"n", 1), (b"u", 1000), (b"m", 1000), (b"S", 1000), (b"M", 60), (b"H", 60)):
-        value = -(-value // size)
-        if value <= 99_999_999:
-            return b"%d%s" % (value, unit)
-    return b"99999999H"

@@ -67,14 +67,3 @@ class Http2StreamError(Http2Error):
         super().__init__(code, message)
         self.stream_id = stream_id
         self.unprocessed = unprocessed
-
-
-class GrpcMessageError(Http2StreamError):
-    """A stream's DATA is not a sequence of gRPC messages, or a message is over the limit.
-
-    status: gRPC's status code for it.
-    """
-
-    def __init__(self, stream_id: int, status: int, message: str) -> None:
-        super().__init__(stream_id, CANCEL, message)
-        self.status = status

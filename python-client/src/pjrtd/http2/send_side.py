@@ -5,6 +5,8 @@ See client_connection.py for the rules about threads and signals.
 
 from __future__ import annotations
 
+from struct import Struct
+
 from . import frames
 from .hpack import ENTRY_OVERHEAD_BYTES, Encoder
 from .http2_errors import CANCEL, INTERNAL_ERROR, NO_ERROR, REFUSED_STREAM, Http2ConnectionError, Http2Error, Http2StreamError
@@ -21,12 +23,17 @@ if TYPE_CHECKING:
 
 #: What is copied to make one buffer of a frame's header and its data.
 MAX_JOINED_BYTES = 8 << 10
+#: gRPC's, before each message.
+MESSAGE_PREFIX_BYTES = 5
 #: Streams that may be open before the peer's SETTINGS have come.
 EARLY_STREAMS = 100
 #: Streams that were reset, whose late frames are told from those that cannot be.
 MAX_REMEMBERED_RESETS = 1024
 
 _MAX_PING = (1 << 64) - 1
+_prefix = Struct(">BI")
+# The header of a DATA frame, and the message's prefix after it.
+_pack_message = Struct(">BHBBIBI").pack
 _pack_header = frames._header.pack  # pyright: ignore[reportPrivateUsage]  # a call less for each frame
 
 
@@ -185,6 +192,30 @@ class SendSide:
         self._blocked[number] = stream
         return self._pump_one(stream)
 
+    def send_message(self, stream: Stream, first: Buffer, *more: Buffer) -> bool:
+        """`send_data` for a whole gRPC message: five bytes (not compressed, its size), then these."""
+        if type(first) is bytes and not more and not stream.pending and not stream.local_closed and self.error is None:
+            length = len(first)
+            size = length + MESSAGE_PREFIX_BYTES
+            replies = self._replies
+            if size <= MAX_JOINED_BYTES and size <= self._granted - self._sent:
+                if size <= self._peer_window + stream.granted - stream.sent:
+                    count = len(replies)
+                    frame = _pack_message(0, size, 0, 0, stream.id, 0, length) + first
+                    # No call from here on.
+                    stream.queued_bytes += size
+                    stream.sent += size
+                    self._sent += size
+                    if count:
+                        self._outgoing += replies
+                        self._replies = self._replies[count:]
+                    self._outgoing += (frame,)
+                    return True
+        size = len(first)
+        for buffer in more:
+            size += len(buffer)
+        return self.send_data(stream, _prefix.pack(0, size), first, *more)
+
     def pump(self) -> bool:
         """Makes frames of what is pending, as far as the windows allow, one of each stream in turn; whether nothing is
         pending. To be called after something was received."""
@@ -307,6 +338,11 @@ class SendSide:
     def backlog(self) -> bool:
         """Whether `drain` would give something now."""
         return bool(self._outgoing or self._replies)
+
+    @property
+    def unsent(self) -> bool:
+        """Whether there is more to send, now or when the peer has opened its windows."""
+        return bool(self._outgoing or self._replies or self._blocked)
 
     def drain(self, queue: list[Buffer]) -> None:
         """Moves what is to be sent to the end of `queue`, all of it or, if it raises, nothing."""

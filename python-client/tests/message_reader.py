@@ -1,4 +1,4 @@
-"""gRPC's messages in a stream: five bytes (compressed or not, size), then the message. No I/O.
+"""A sink for tests of HTTP/2: gRPC's messages in a stream, five bytes (compressed or not, size), then the message.
 
 What comes is brought to a MessageReader's methods without a copy where that can be: a message that is whole in what was
 read is a slice of it, and of a larger one all that has not come yet is received straight into memory that `place` says.
@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from struct import Struct
 
-from .grpc_status import INTERNAL, RESOURCE_EXHAUSTED
-from .http2_errors import GrpcMessageError
-from .stream import StreamSink
+from pjrtd.http2.stream import StreamSink
 
 PREFIX_BYTES = 5
 MAX_MESSAGE_BYTES = 4 << 20  # unless told otherwise
@@ -75,8 +73,7 @@ class MessageReader(StreamSink):
             else:
                 compressed, length = _prefix.unpack_from(data, start)
                 body = start + PREFIX_BYTES
-            if compressed or length > self.max_message_bytes:
-                raise self._refused(compressed, length)
+            assert not compressed and length <= self.max_message_bytes
             after = body + length
             if after > size:
                 kept, memory = self.place(number, length, data[body:])
@@ -111,13 +108,3 @@ class MessageReader(StreamSink):
         self._memory = None
         self._head = b""
         self._state = (position, b"", number + 1)
-
-    def _refused(self, compressed: int, length: int) -> GrpcMessageError:
-        number = self.stream.id if self.stream is not None else 0
-        if compressed:
-            return GrpcMessageError(
-                number, INTERNAL, f"a message has the compression flag {compressed}, and no compression was agreed on"
-            )
-        return GrpcMessageError(
-            number, RESOURCE_EXHAUSTED, f"a message has {length} bytes where {self.max_message_bytes} are allowed"
-        )
