@@ -2,15 +2,32 @@
 #include "grpc_library.h"
 
 #include <dlfcn.h>
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define TEXT_OF(name) #name
 #define NAME_OF(name) TEXT_OF(name)
 
+/* Beside the file that this code is in, else wherever the loader looks: where a program wraps dlopen, as sanitizers do,
+ * the loader does not know for whom it is called, and so not that library's own search path. It stays loaded, like
+ * gRPC, whose threads live as long as the process; a second dlopen only counts. */
+static void *open_library(void) {
+  enum { FLAGS = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE };
+  Dl_info own;
+  char path[PATH_MAX];
+  const char *end = dladdr((void *)(uintptr_t)open_library, &own) && own.dli_fname ? strrchr(own.dli_fname, '/') : NULL;
+  void *library = NULL;
+  if (end && (size_t)snprintf(path, sizeof path, "%.*s/" PJRTC_GRPC_LIBRARY, (int)(end - own.dli_fname),
+                              own.dli_fname) < sizeof path)
+    library = dlopen(path, FLAGS);
+  return library ? library : dlopen(PJRTC_GRPC_LIBRARY, FLAGS);
+}
+
 static pjrtc_failure *load(pjrtc_grpc_open **out_open) {
-  /* It stays loaded, like gRPC, whose threads live as long as the process. A second dlopen only counts. */
-  void *library = dlopen(PJRTC_GRPC_LIBRARY, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  void *library = open_library();
   if (!library)
     return pjrtc_failure_make(PJRTC_UNIMPLEMENTED,
                               "install libpjrtc-grpc.so beside libpjrtc.so, and gRPC C core; or use a unix:PATH target "
