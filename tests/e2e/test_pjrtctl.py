@@ -9,7 +9,9 @@ import pty
 import re
 import struct
 import subprocess
+import tempfile
 import zipfile
+from collections.abc import Iterator
 
 import ml_dtypes
 import numpy as np
@@ -41,6 +43,19 @@ TYPES = {
 }
 BITS = {"f4e2m1fn": 4, "f6e2m3fn": 6, "f6e3m2fn": 6, "s4": 4, "u4": 4, "s2": 2, "u2": 2, "pred": 1}
 SMALL_FLOATS = [name for name in TYPES if re.match(r"f[468]e|f16|bf16", name)]
+
+
+class OverGrpc(Daemon):
+    """The same daemon, whose target is its port."""
+
+    target = Daemon.grpc_target
+
+
+@pytest.fixture(scope="module", params=[Daemon, OverGrpc], ids=["unix", "grpc"])
+def daemon(request: pytest.FixtureRequest) -> Iterator[Daemon]:
+    with tempfile.TemporaryDirectory() as folder:
+        with request.param(listen=[f"unix:{folder}/s.sock", "grpc://127.0.0.1:0"]) as started:
+            yield started
 
 
 def pjrtctl_path() -> pathlib.Path:
