@@ -9,6 +9,17 @@ static const char is_it_pjrtd[] =
     "does pjrtd listen there, and with or without TLS as the target says "
     "(grpc:// or grpcs://)?";
 
+/* gRPC 1.51 does not say what was wrong with them. */
+static const char *explain_certificates(pjrtc_grpc_link *own) {
+  const char *host = strstr(own->target, "://") + 3;
+  snprintf(own->hint, sizeof own->hint,
+           "the server's certificate must be for %.*s, valid now, and signed by an authority in %s (ca_file, or "
+           "PJRTD_CA_FILE)",
+           (int)(*host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":")), host,
+           own->ca_file ? own->ca_file : "the system's store");
+  return own->hint;
+}
+
 void pjrtc_grpc_link_explain(pjrtc_link *link, pjrtc_link_end *out_end) {
   pjrtc_grpc_link *own = (pjrtc_grpc_link *)link;
   char *details = grpc_slice_to_c_string(own->details);
@@ -32,7 +43,7 @@ void pjrtc_grpc_link_explain(pjrtc_link *link, pjrtc_link_end *out_end) {
       case GRPC_STATUS_RESOURCE_EXHAUSTED: end.code = (pjrtc_code)own->status; break;
       default: break;
     }
-    end.hint = is_it_pjrtd;
+    end.hint = strstr(why, "ertificate") || strstr(why, "ostname") ? explain_certificates(own) : is_it_pjrtd;
     snprintf(own->text, sizeof own->text, "cannot connect to %s: %s", own->target, why);
   }
   gpr_free(details);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <grpc/byte_buffer_reader.h>
+#include <grpc/support/log.h>
 #include <grpc/support/time.h>
 #include <poll.h>
 #include <stdio.h>
@@ -64,14 +65,12 @@ pjrtc_grpc_tag pjrtc_grpc_link_collect(pjrtc_grpc_link *own, gpr_timespec deadli
   pthread_mutex_lock(&own->lock);
   switch (tag) {
     case PJRTC_GRPC_NOTHING: break;
-    case PJRTC_GRPC_GREETED:
-      own->greeting = false;
-      own->greeted = event.success;
-      break;
+    case PJRTC_GRPC_GREETED: own->greeting = false; break;
     case PJRTC_GRPC_RECEIVED:
       own->receiving = false;
       own->arrived = own->incoming; /* none where the call is over */
       own->incoming = NULL;
+      if (own->arrived) own->greeted = true; /* gRPC makes headers up where none came */
       break;
     case PJRTC_GRPC_SENT:
       own->sending = false;
@@ -249,6 +248,7 @@ static void release(pjrtc_grpc_link *own) {
   if (own->event_fd >= 0) close(own->event_fd);
   pthread_mutex_destroy(&own->lock);
   free(own->target);
+  free(own->ca_file);
   free(own);
 }
 
@@ -289,21 +289,33 @@ static const pjrtc_link_ops ops = {.send = link_send,
 
 static pthread_once_t started = PTHREAD_ONCE_INIT;
 
+/* Never shut down: gRPC 1.51 does that in a thread of its own, which may outlive the caller's main. What it has to say
+ * about a connection is in the error: only a program that uses gRPC itself, or asks for it, gets it on standard error,
+ * too. */
+static void start_grpc(void) {
+  bool alone = !grpc_is_initialized();
+  grpc_init();
+  if (alone && !getenv("GRPC_VERBOSITY") && !getenv("GRPC_TRACE"))
+    gpr_set_log_verbosity((gpr_log_severity)(GPR_LOG_SEVERITY_ERROR + 1));
+}
+
 __attribute__((visibility("default"))) pjrtc_grpc_open PJRTC_GRPC_OPEN;
 
 pjrtc_code PJRTC_GRPC_OPEN(const pjrtc_grpc_options *options, pjrtc_link **out_link, pjrtc_grpc_error *out_error) {
   *out_link = NULL;
-  /* Never shut down: gRPC 1.51 does that in a thread of its own, which may outlive the caller's main. */
-  pthread_once(&started, grpc_init);
+  pthread_once(&started, start_grpc);
   pjrtc_grpc_link *own = calloc(1, sizeof *own);
   char *target = own ? strdup(options->target) : NULL;
-  if (!target) {
+  char *ca_file = target && options->ca_file ? strdup(options->ca_file) : NULL;
+  if (!target || (options->ca_file && !ca_file)) {
+    free(target);
     free(own);
     snprintf(out_error->message, sizeof out_error->message, "out of memory");
     return PJRTC_RESOURCE_EXHAUSTED;
   }
   own->link.ops = &ops;
   own->target = target;
+  own->ca_file = ca_file;
   own->event_fd = -1;
   own->details = grpc_empty_slice();
   grpc_metadata_array_init(&own->initial_metadata);

@@ -25,6 +25,7 @@ typedef enum {
 typedef struct {
   pjrtc_link link; /* first */
   char *target;    /* owned */
+  char *ca_file;   /* owned; NULL: the system's certificates */
   pjrtc_dialled to;
   grpc_completion_queue *queue;
   grpc_call *call;
@@ -35,6 +36,7 @@ typedef struct {
   pjrtc_frames_in in;
   const char *fault; /* static: what the server did wrong */
   char text[1024];   /* of `explain` */
+  char hint[512];
 
   /* Of gRPC while an operation is under way. */
   grpc_byte_buffer *incoming;
@@ -45,7 +47,7 @@ typedef struct {
   pthread_mutex_t lock; /* for all that follows */
   pjrtc_frames_out out;
   bool sending, receiving, greeting, waking; /* operations under way */
-  bool greeted;                              /* the server's headers came */
+  bool greeted;                              /* a message came, so this is a pjrtd */
   bool unsendable;                           /* what was sent did not get out */
   bool over;                                 /* the status came; it is the last */
   bool closing;
