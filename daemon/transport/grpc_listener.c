@@ -10,21 +10,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "transport/acceptor.h"
 #include "transport/grpc_front.h"
 
-/* How long to leave the listener alone when there is no descriptor for another client. */
-#define RETRY_MS 100
-#define ACCEPTS_A_TURN 64
-
 struct grpc_listener {
+  pjrtd_acceptor acceptor; /* first */
   grpc_listener *next;
   grpc_front *front;
-  int descriptor;
   /* A connection takes two descriptors: with this one in reserve, one that could be accepted can be watched, too. */
   int spare;
-  uv_poll_t poll;
-  uv_timer_t retry;
-  int open_handles;
 };
 
 /* A connection that gRPC serves: a descriptor of our own for the same socket tells when it is over, since gRPC does not
@@ -35,13 +29,6 @@ struct grpc_connection {
   int descriptor;
   uv_poll_t poll;
 };
-
-static void on_acceptable(uv_poll_t *poll, int status, int events);
-
-static void on_retry(uv_timer_t *retry) {
-  grpc_listener *listener = retry->data;
-  uv_poll_start(&listener->poll, UV_READABLE, on_acceptable);
-}
 
 static void on_connection_closed(uv_handle_t *handle) {
   grpc_connection *connection = handle->data;
@@ -98,32 +85,32 @@ static pjrtd_status *adopt(grpc_listener *listener, int descriptor) {
   return PJRTD_OK;
 }
 
-static void on_acceptable(uv_poll_t *poll, int status, int events) {
-  grpc_listener *listener = poll->data;
-  pjrtd_runtime_enter(listener->front->runtime);
-  for (int count = 0; count < ACCEPTS_A_TURN; count++) {
-    if (listener->spare < 0) listener->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    int descriptor = listener->spare < 0 ? -1 : accept4(listener->descriptor, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (descriptor < 0) {
-      if (errno == EINTR || errno == ECONNABORTED) continue;
-      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-        pjrtd_log(PJRTD_LOG_WARNING, "no descriptor for another client", PJRTD_LOG_TEXT("reason", strerror(errno)));
-        uv_poll_stop(&listener->poll);
-        uv_timer_start(&listener->retry, on_retry, RETRY_MS, 0);
-      }
-      return;
-    }
-    grpc_front *front = listener->front;
-    bool full = front->runtime->stats.connections >= front->settings->max_connections;
-    if (full)
-      pjrtd_log(PJRTD_LOG_WARNING, "too many connections; one was refused",
-                PJRTD_LOG_UINT("max_connections", front->settings->max_connections));
-    pjrtd_status *failure = full ? PJRTD_OK : adopt(listener, descriptor);
-    if (!full && !failure) continue;
+static bool keep_spare(pjrtd_acceptor *acceptor) {
+  grpc_listener *listener = (grpc_listener *)acceptor;
+  if (listener->spare < 0) listener->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  return listener->spare >= 0;
+}
+
+static void on_accepted(pjrtd_acceptor *acceptor, int descriptor) {
+  grpc_listener *listener = (grpc_listener *)acceptor;
+  grpc_front *front = listener->front;
+  if (front->runtime->stats.connections >= front->settings->max_connections) {
+    pjrtd_log(PJRTD_LOG_WARNING, "too many connections; one was refused",
+              PJRTD_LOG_UINT("max_connections", front->settings->max_connections));
     close(descriptor);
-    if (failure) pjrtd_log_status(PJRTD_LOG_WARNING, "a connection could not be accepted", failure);
-    pjrtd_status_destroy(failure);
+    return;
   }
+  pjrtd_status *failure = adopt(listener, descriptor);
+  if (!failure) return;
+  close(descriptor);
+  pjrtd_log_status(PJRTD_LOG_WARNING, "a connection could not be accepted", failure);
+  pjrtd_status_destroy(failure);
+}
+
+static void on_closed(pjrtd_acceptor *acceptor) {
+  grpc_listener *listener = (grpc_listener *)acceptor;
+  if (listener->spare >= 0) close(listener->spare);
+  pjrtd_free(listener);
 }
 
 /* "host", "host:port", "[v6]:port" into two texts. */
@@ -182,18 +169,14 @@ static pjrtd_status *watch(grpc_front *front, int descriptor) {
   grpc_listener *listener = pjrtd_calloc(1, sizeof *listener);
   if (!listener) return pjrtd_status_oom();
   listener->front = front;
-  listener->descriptor = descriptor;
-  listener->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  int error = uv_poll_init(front->runtime->loop, &listener->poll, descriptor);
-  if (error) {
-    if (listener->spare >= 0) close(listener->spare);
+  listener->acceptor =
+      (pjrtd_acceptor){.descriptor = descriptor, .prepare = keep_spare, .accepted = on_accepted, .closed = on_closed};
+  listener->spare = -1;
+  pjrtd_status *status = pjrtd_acceptor_start(&listener->acceptor, front->runtime);
+  if (status) {
     pjrtd_free(listener);
-    return pjrtd_status_from_errno(-error, "watching a listening socket");
+    return status;
   }
-  uv_timer_init(front->runtime->loop, &listener->retry);
-  listener->poll.data = listener->retry.data = listener;
-  listener->open_handles = 2;
-  uv_poll_start(&listener->poll, UV_READABLE, on_acceptable);
   listener->next = front->listeners;
   front->listeners = listener;
   return PJRTD_OK;
@@ -224,14 +207,6 @@ pjrtd_status *grpc_front_listen(grpc_front *front, const char *address, char **o
   return status;
 }
 
-static void on_listener_closed(uv_handle_t *handle) {
-  grpc_listener *listener = handle->data;
-  if (--listener->open_handles) return;
-  close(listener->descriptor);
-  if (listener->spare >= 0) close(listener->spare);
-  pjrtd_free(listener);
-}
-
 void grpc_front_forget_connections(grpc_front *front) {
   while (front->connections) forget(front->connections);
 }
@@ -240,8 +215,6 @@ void grpc_front_stop_listening(grpc_front *front) {
   while (front->listeners) {
     grpc_listener *listener = front->listeners;
     front->listeners = listener->next;
-    uv_poll_stop(&listener->poll);
-    uv_close((uv_handle_t *)&listener->poll, on_listener_closed);
-    uv_close((uv_handle_t *)&listener->retry, on_listener_closed);
+    pjrtd_acceptor_close(&listener->acceptor);
   }
 }

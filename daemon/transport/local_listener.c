@@ -1,4 +1,4 @@
-/* Listening on the local socket: binding with care, accepting, and running out of descriptors. Loop thread.
+/* Listening on the local socket: binding with care, and who may connect. Loop thread.
  *
  * A socket file that nobody answers behind is stale and replaced; a live one, or a file of another kind, is refused and
  * left alone. The folder is locked meanwhile, so that two daemons that start together do not both find it stale. */
@@ -13,24 +13,20 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "transport/acceptor.h"
 #include "transport/local_server.h"
 
-/* How long to leave the listener alone when there is no descriptor for another client. */
-#define RETRY_MS 100
 /* Another daemon that starts holds the folder's lock for milliseconds. */
 #define LOCK_TRIES 40
 #define LOCK_WAIT_US 50000
 
 struct local_listener {
+  pjrtd_acceptor acceptor; /* first */
   local_listener *next;
   local_server *server;
-  char *path; /* owned */
-  int descriptor;
+  char *path;   /* owned */
   dev_t device; /* of the socket file that was made */
   ino_t inode;
-  uv_poll_t poll;
-  uv_timer_t retry;
-  int open_handles;
 };
 
 static pjrtd_status *make_address(const char *path, struct sockaddr_un *out_address) {
@@ -102,10 +98,10 @@ static pjrtd_status *remove_stale(const char *path, const struct sockaddr_un *ad
 }
 
 static pjrtd_status *bind_and_listen(local_listener *listener, const struct sockaddr_un *address) {
-  listener->descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (listener->descriptor < 0) return pjrtd_status_from_errno(errno, "making a socket");
+  listener->acceptor.descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (listener->acceptor.descriptor < 0) return pjrtd_status_from_errno(errno, "making a socket");
   mode_t before = umask(0777 & ~(mode_t)listener->server->settings->socket_mode);
-  int bound = bind(listener->descriptor, (const struct sockaddr *)address, sizeof *address);
+  int bound = bind(listener->acceptor.descriptor, (const struct sockaddr *)address, sizeof *address);
   int error = errno;
   umask(before);
   if (bound != 0) return pjrtd_status_from_errno(error, "binding %s", listener->path);
@@ -114,16 +110,9 @@ static pjrtd_status *bind_and_listen(local_listener *listener, const struct sock
     listener->device = made.st_dev;
     listener->inode = made.st_ino;
   }
-  if (listen(listener->descriptor, SOMAXCONN) != 0)
+  if (listen(listener->acceptor.descriptor, SOMAXCONN) != 0)
     return pjrtd_status_from_errno(errno, "listening on %s", listener->path);
   return PJRTD_OK;
-}
-
-static void on_acceptable(uv_poll_t *poll, int status, int events);
-
-static void on_retry(uv_timer_t *retry) {
-  local_listener *listener = retry->data;
-  uv_poll_start(&listener->poll, UV_READABLE, on_acceptable);
 }
 
 /* Says why on a connection that is not to be, as far as one write goes. */
@@ -144,40 +133,29 @@ static void refuse(local_server *server, int descriptor, const pjrtd_identity *i
                       UINT64_C(1000000000)));
 }
 
-static void on_acceptable(uv_poll_t *poll, int status, int events) {
-  local_listener *listener = poll->data;
-  local_server *server = listener->server;
-  pjrtd_runtime_enter(server->runtime);
-  for (int count = 0; count < 64; count++) {
-    int descriptor = accept4(listener->descriptor, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (descriptor < 0) {
-      if (errno == EINTR || errno == ECONNABORTED) continue;
-      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-        pjrtd_log(PJRTD_LOG_WARNING, "no descriptor for another client", PJRTD_LOG_TEXT("reason", strerror(errno)),
-                  PJRTD_LOG_UINT("connections", server->runtime->stats.connections));
-        uv_poll_stop(&listener->poll);
-        uv_timer_start(&listener->retry, on_retry, RETRY_MS, 0);
-      }
-      return;
-    }
-    pjrtd_identity identity;
-    pjrtd_status *failure = pjrtd_identity_of_socket(descriptor, &identity);
-    if (failure) {
-      close(descriptor);
-    } else if (server->runtime->stats.connections >= server->settings->max_connections) {
-      refuse(server, descriptor, &identity);
-    } else {
-      failure = local_connection_create(server, descriptor, &identity);
-    }
-    if (failure) pjrtd_log_status(PJRTD_LOG_WARNING, "a connection could not be accepted", failure);
-    pjrtd_status_destroy(failure);
+static void on_accepted(pjrtd_acceptor *acceptor, int descriptor) {
+  local_server *server = ((local_listener *)acceptor)->server;
+  pjrtd_identity identity;
+  pjrtd_status *failure = pjrtd_identity_of_socket(descriptor, &identity);
+  if (failure) {
+    close(descriptor);
+  } else if (server->runtime->stats.connections >= server->settings->max_connections) {
+    refuse(server, descriptor, &identity);
+  } else {
+    failure = local_connection_create(server, descriptor, &identity);
   }
+  if (failure) pjrtd_log_status(PJRTD_LOG_WARNING, "a connection could not be accepted", failure);
+  pjrtd_status_destroy(failure);
 }
 
 static void listener_free(local_listener *listener) {
-  if (listener->descriptor >= 0) close(listener->descriptor);
+  if (listener->acceptor.descriptor >= 0) close(listener->acceptor.descriptor);
   pjrtd_free(listener->path);
   pjrtd_free(listener);
+}
+
+static void on_closed(pjrtd_acceptor *acceptor) {
+  listener_free((local_listener *)acceptor);
 }
 
 pjrtd_status *local_server_listen(local_server *server, const char *path) {
@@ -186,34 +164,22 @@ pjrtd_status *local_server_listen(local_server *server, const char *path) {
   local_listener *listener = pjrtd_calloc(1, sizeof *listener);
   if (!listener) return pjrtd_status_oom();
   listener->server = server;
-  listener->descriptor = -1;
+  listener->acceptor = (pjrtd_acceptor){.descriptor = -1, .accepted = on_accepted, .closed = on_closed};
   listener->path = pjrtd_strdup(path);
   int lock = -1;
   pjrtd_status *status = listener->path ? lock_folder(path, &lock) : pjrtd_status_oom();
   if (!status) status = remove_stale(path, &address);
   if (!status) status = bind_and_listen(listener, &address);
   if (lock >= 0) close(lock);
-  if (!status) {
-    int error = uv_poll_init(server->runtime->loop, &listener->poll, listener->descriptor);
-    if (error) status = pjrtd_status_from_errno(-error, "watching %s", path);
-  }
+  if (!status) status = pjrtd_acceptor_start(&listener->acceptor, server->runtime);
   if (status) {
     if (listener->inode) unlink(path);
     listener_free(listener);
     return status;
   }
-  uv_timer_init(server->runtime->loop, &listener->retry);
-  listener->poll.data = listener->retry.data = listener;
-  listener->open_handles = 2;
-  uv_poll_start(&listener->poll, UV_READABLE, on_acceptable);
   listener->next = server->listeners;
   server->listeners = listener;
   return PJRTD_OK;
-}
-
-static void on_listener_closed(uv_handle_t *handle) {
-  local_listener *listener = handle->data;
-  if (--listener->open_handles == 0) listener_free(listener);
 }
 
 void local_server_stop_listening(local_server *server) {
@@ -224,8 +190,6 @@ void local_server_stop_listening(local_server *server) {
     /* Only the file that was made here: another daemon may have replaced it. */
     if (lstat(listener->path, &found) == 0 && found.st_dev == listener->device && found.st_ino == listener->inode)
       unlink(listener->path);
-    uv_poll_stop(&listener->poll);
-    uv_close((uv_handle_t *)&listener->poll, on_listener_closed);
-    uv_close((uv_handle_t *)&listener->retry, on_listener_closed);
+    pjrtd_acceptor_close(&listener->acceptor);
   }
 }
