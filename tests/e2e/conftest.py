@@ -31,6 +31,12 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "plugin" in metafunc.fixturenames and metafunc.definition.get_closest_marker("every_plugin"):
         metafunc.parametrize("plugin", ["default", *OLD], indirect=True, scope="module")
+    # A module that names its TRANSPORTS has each of its tests run over each of them; @pytest.mark.over("unix") is for a
+    # test that can be said in one only.
+    transports = getattr(metafunc.module, "TRANSPORTS", None)
+    if transports:
+        only = metafunc.definition.get_closest_marker("over")
+        metafunc.parametrize("over", only.args if only else transports, indirect=True)
 
 
 @pytest.fixture(scope="module")
@@ -39,10 +45,19 @@ def plugin(request: pytest.FixtureRequest) -> pathlib.Path:
     return plugin_path(getattr(request, "param", "default"))
 
 
+@pytest.fixture(autouse=True)
+def over(request: pytest.FixtureRequest) -> str:
+    """What the test's clients speak to the daemon over: see Daemon.connect."""
+    chosen = getattr(request, "param", "unix")
+    if "daemon" in request.fixturenames:
+        request.getfixturevalue("daemon").over = chosen
+    return chosen
+
+
 @pytest.fixture(scope="module")
-def daemon(plugin: pathlib.Path) -> Iterator[Daemon]:
+def daemon(request: pytest.FixtureRequest, plugin: pathlib.Path) -> Iterator[Daemon]:
     """The module's daemon. When the module ends it has to be alive, stop with 0, and have a clean log."""
-    with Daemon(plugin=plugin) as started:
+    with Daemon(plugin=plugin, over=getattr(request.module, "TRANSPORTS", ["unix"])[-1]) as started:
         yield started
 
 
@@ -68,9 +83,9 @@ def daemon_survives(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture
-def client(daemon: Daemon) -> Iterator[RawClient]:
+def client(daemon: Daemon, over: str) -> Iterator[RawClient]:
     """A raw connection that has said hello."""
-    with daemon.connect() as connected:
+    with daemon.connect(over) as connected:
         yield connected
 
 

@@ -15,6 +15,8 @@ from daemon import PATIENCE, Daemon
 from raw_frames import (CANCELLED, CREDIT, ERROR, INVALID_ARGUMENT, ITEM, REPLY, RESOURCE_EXHAUSTED, CallFailed, Closed,
                         RawClient, frame, header)
 
+TRANSPORTS = ["unix", "channel"]
+
 pytestmark = pytest.mark.usefixtures("balanced", "bystander")
 
 UPLOAD = wire.methods()["Buffer.Upload"].number
@@ -371,8 +373,8 @@ def test_the_host_memory_for_uploads_is_bounded(daemon: Daemon, bystander: Bysta
     daemon.settled(lambda now: now["connections"] == 2)
 
 
-def test_too_many_calls_in_flight() -> None:
-    with Daemon(settings={"max_calls_in_flight": 8}) as daemon:
+def test_too_many_calls_in_flight(over: str) -> None:
+    with Daemon(over=over, settings={"max_calls_in_flight": 8}) as daemon:
         with daemon.connect() as client:
             assert client.hello.max_calls_in_flight == 8
             slow = client.new_buffer()
@@ -388,7 +390,19 @@ def test_too_many_calls_in_flight() -> None:
 
 
 @pytest.mark.big
+@pytest.mark.over("unix")
 def test_over_2_gibibytes() -> None:
+    over_2_gibibytes("unix")
+
+
+@pytest.mark.big
+@pytest.mark.soak  # half a minute, most of it in the test's own gRPC library
+@pytest.mark.over("channel")
+def test_over_2_gibibytes_over_grpc() -> None:
+    over_2_gibibytes("channel")
+
+
+def over_2_gibibytes(over: str) -> None:
     """An int32 anywhere on the way would show: s8[2**31 + 4096] up, two elements and all of it down, by both clients."""
     size = 2**31 + 4096
     slice_two = f"""
@@ -403,7 +417,7 @@ def test_over_2_gibibytes() -> None:
     data[::65537] += 1
     right = [int(data[-1]), int(data[2**31])]
     assert right[0] in (42, 43) and right[1] in (7, 8)
-    with Daemon() as daemon:
+    with Daemon(over=over) as daemon:
         baseline = daemon.settled()
         resident = daemon.resident_bytes()
         with daemon.connect(timeout=120 * PATIENCE) as client:

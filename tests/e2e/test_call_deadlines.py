@@ -16,13 +16,15 @@ from raw_frames import (CANCELLED, DEADLINE_EXCEEDED, INVALID_ARGUMENT, NOT_FOUN
 
 import pjrtd
 
+TRANSPORTS = ["unix", "channel"]
+
 SECOND_NS = 10**9
 
 
 @pytest.fixture
-def own_daemon():
+def own_daemon(over: str):
     """One for a test that leaves a lane stuck."""
-    with Daemon(settings={"drain_seconds": 1}) as started:
+    with Daemon(over=over, settings={"drain_seconds": 1}) as started:
         yield started
 
 
@@ -77,8 +79,8 @@ def test_a_client_that_dies_during_an_endless_program(own_daemon: Daemon) -> Non
     other.close()
 
 
-def test_stuck_programs_are_bounded_and_named() -> None:
-    with Daemon(settings={"max_stuck": 2, "lane_stall_ms": 100, "drain_seconds": 1}) as daemon:
+def test_stuck_programs_are_bounded_and_named(over: str) -> None:
+    with Daemon(over=over, settings={"max_stuck": 2, "lane_stall_ms": 100, "drain_seconds": 1}) as daemon:
         other = Bystander(daemon)
         clients = []
         codes = []
@@ -253,8 +255,8 @@ def _values() -> tuple:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_stuck_lane_does_not_hold_up_the_end(number: signal.Signals) -> None:
-    with Daemon(settings={"drain_seconds": 1}) as daemon:
+def test_a_stuck_lane_does_not_hold_up_the_end(over: str, number: signal.Signals) -> None:
+    with Daemon(over=over, settings={"drain_seconds": 1}) as daemon:
         with daemon.connect() as client:
             _, call, _ = endless(client)
             time.sleep(0.3)

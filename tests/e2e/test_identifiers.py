@@ -11,6 +11,10 @@ from case_programs import case
 from daemon import Daemon
 from raw_frames import (CANCELLED, FAILED_PRECONDITION, INVALID_ARGUMENT, NOT_FOUND, CallFailed, RawClient)
 
+TRANSPORTS = ["unix", "channel", "unary"]
+# What needs frames that are under way together, or a connection that outlives its session.
+pipelined = pytest.mark.over("unix", "channel")
+
 pytestmark = pytest.mark.usefixtures("balanced", "bystander")
 
 DATA = struct.pack("<4f", 1, 2, 3, 4)
@@ -121,6 +125,7 @@ def test_deleting_thousands_of_ids_that_do_not_exist(client: RawClient, count: i
         assert failed.code == NOT_FOUND or (failed.code == INVALID_ARGUMENT and str(count - 1) in failed.message), failed
 
 
+@pipelined
 def test_closing_the_session_frees_everything(client: RawClient, daemon: Daemon) -> None:
     before = client.stats()
     buffers = [client.upload("f32", [4], DATA) for _ in range(3)]
@@ -148,6 +153,7 @@ def test_reserved_session_fields_are_refused(client: RawClient) -> None:
     assert client.download(client.upload("f32", [4], DATA)) == DATA
 
 
+@pipelined
 def test_closing_the_session_while_everything_is_under_way(client: RawClient) -> None:
     """Calls in flight end, in whatever way, and none answers twice."""
     program = client.compile(case("stepped_loop").text)

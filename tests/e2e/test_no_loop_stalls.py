@@ -13,7 +13,10 @@ import pytest
 from bystander import Bystander
 from case_programs import case, nested_ifs, stepped
 from daemon import PATIENCE, Daemon
+from grpc_bridges import connect
 from raw_frames import DEADLINE_EXCEEDED, RawClient
+
+TRANSPORTS = ["unix", "channel"]
 
 MIB = 1 << 20
 
@@ -28,8 +31,8 @@ def steps_for_a_second(client: RawClient, program: int) -> int:
     return min(2**31 - 1, int(count / (time.monotonic() - began)))
 
 
-def a_program_of_a_second(path: str) -> None:
-    with RawClient(path, timeout=60 * PATIENCE) as client:
+def a_program_of_a_second(target: str, over: str) -> None:
+    with connect(target, over, timeout=60 * PATIENCE) as client:
         program = client.compile(case("stepped_loop").text)
         count = steps_for_a_second(client, program)
         number, start = client.upload("s32", [], struct.pack("<i", count)), client.upload("u32", [], struct.pack("<I", 3))
@@ -37,16 +40,16 @@ def a_program_of_a_second(path: str) -> None:
         assert struct.unpack("<I", client.download(result)) == (stepped(count, 3),)
 
 
-def a_program_without_end(path: str) -> None:
-    with RawClient(path, timeout=60 * PATIENCE) as client:
+def a_program_without_end(target: str, over: str) -> None:
+    with connect(target, over, timeout=60 * PATIENCE) as client:
         program = client.compile(case("endless_loop").text)
         argument = client.upload("s32", [], struct.pack("<i", 3))
         _, call = client.start_execute(program, [argument], deadline_ns=2 * 10**9)
         assert client.failure_of(call).code == DEADLINE_EXCEEDED
 
 
-def an_upload_of_256_megabytes(path: str) -> None:
-    with RawClient(path, timeout=60 * PATIENCE) as client:
+def an_upload_of_256_megabytes(target: str, over: str) -> None:
+    with connect(target, over, timeout=60 * PATIENCE) as client:
         size = 256 * MIB
         data = bytes(range(256)) * (size // 256)
         buffer = client.upload("u8", [size], data)
@@ -54,14 +57,14 @@ def an_upload_of_256_megabytes(path: str) -> None:
         client.call("Buffer.Delete", buffers=[buffer])
 
 
-def a_slow_compile(path: str) -> None:
-    with RawClient(path, timeout=120 * PATIENCE) as client:
+def a_slow_compile(target: str, over: str) -> None:
+    with connect(target, over, timeout=120 * PATIENCE) as client:
         client.compile(nested_ifs(90))
 
 
 @pytest.fixture
-def own_daemon():
-    with Daemon(settings={"drain_seconds": 1}) as started:
+def own_daemon(over: str):
+    with Daemon(over=over, settings={"drain_seconds": 1}) as started:
         yield started
 
 
@@ -76,7 +79,7 @@ def disturb(daemon: Daemon, disturbances: list) -> tuple[int, str]:
         other.run_in_background()
         # Processes of their own: this one's interpreter lock would delay the well-behaved client.
         context = multiprocessing.get_context("spawn")
-        others = [context.Process(target=work, args=(str(daemon.socket_path),)) for work in disturbances]
+        others = [context.Process(target=work, args=(daemon.address(daemon.over), daemon.over)) for work in disturbances]
         for process in others:
             process.start()
         for process in others:
@@ -92,8 +95,17 @@ def disturb(daemon: Daemon, disturbances: list) -> tuple[int, str]:
         return after.loop_stalls - before.loop_stalls, report
 
 
-@pytest.mark.parametrize("disturbances", [*[[one] for one in DISTURBANCES], DISTURBANCES], ids=lambda many: " + ".join(one.__name__ for one in many))
+@pytest.mark.over("unix")
+@pytest.mark.parametrize("disturbances", [[one] for one in DISTURBANCES], ids=lambda one: one[0].__name__)
 def test_the_loop_does_not_stall(own_daemon: Daemon, disturbances: list, record_property) -> None:  # noqa: ANN001
+    expect_no_stall(own_daemon, disturbances, record_property)
+
+
+def test_the_loop_does_not_stall_under_all_of_it(own_daemon: Daemon, record_property) -> None:  # noqa: ANN001
+    expect_no_stall(own_daemon, DISTURBANCES, record_property)
+
+
+def expect_no_stall(own_daemon: Daemon, disturbances: list, record_property) -> None:  # noqa: ANN001
     """A stall is what the loop itself did or waited for (daemon/state/turn.c): that the machine was busy is no excuse."""
     stalls, report = disturb(own_daemon, disturbances)
     record_property("bystander", f"{stalls} stalls; {report}")

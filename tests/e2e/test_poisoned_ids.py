@@ -10,6 +10,10 @@ import pytest
 from case_programs import case, stepped
 from raw_frames import (CANCELLED, INVALID_ARGUMENT, NOT_FOUND, CallFailed, RawClient)
 
+TRANSPORTS = ["unix", "channel", "unary"]
+# What needs frames that are under way together, or a connection that outlives its session.
+pipelined = pytest.mark.over("unix", "channel")
+
 pytestmark = pytest.mark.usefixtures("balanced", "bystander")
 
 
@@ -89,6 +93,7 @@ def test_a_whole_pipeline_without_reading(client: RawClient) -> None:
     assert values == [(1, 2, 3, 4), (2, 4, 6, 8), (4, 8, 12, 16), (6, 12, 18, 24)]
 
 
+@pipelined
 def test_a_call_waits_only_for_what_it_names(client: RawClient) -> None:
     """An upload that is not complete holds up nobody who does not need it."""
     slow = client.new_buffer()
@@ -205,6 +210,7 @@ def test_deleting_what_is_in_use(client: RawClient) -> None:
     assert struct.unpack("<I", client.finish_download(download)) == (stepped(count, 5),)
 
 
+@pipelined
 def test_deleting_an_upload_that_is_still_coming(client: RawClient) -> None:
     buffer = client.new_buffer()
     call = client.start("Buffer.Upload", buffer=buffer, data_bytes=1 << 20, type=dict(dtype=6, dims=[1 << 20]))
@@ -214,6 +220,7 @@ def test_deleting_an_upload_that_is_still_coming(client: RawClient) -> None:
     client.receive_of(call)
 
 
+@pipelined
 def test_quiet_errors_and_sync(client: RawClient) -> None:
     program = client.compile(case("add").text)
     assert client.call("Session.Sync").failed_call == 0
@@ -250,6 +257,7 @@ def test_sync_waits_for_everything_before_it(client: RawClient) -> None:
     assert took > 0.02, "the program takes longer than that"
 
 
+@pipelined
 def test_two_syncs_and_a_cancelled_one(client: RawClient) -> None:
     half = client.start("Buffer.Upload", buffer=client.new_buffer(), data_bytes=1 << 20, type=dict(dtype=6, dims=[1 << 20]))
     first, second, third = (client.start("Session.Sync") for _ in range(3))

@@ -16,6 +16,8 @@ from daemon import Daemon
 from raw_frames import (CANCELLED, DEADLINE_EXCEEDED, ERROR, INVALID_ARGUMENT, ITEM, NOT_FOUND, QUIET, REPLY, Frame,
                         RawClient)
 
+TRANSPORTS = ["unix", "channel"]
+
 pytestmark = pytest.mark.usefixtures("balanced", "bystander")
 
 SMALL, LARGE = 4, 20_000  # elements: inline, and as items
@@ -199,8 +201,19 @@ class Pipeline:
         self.settle()
 
 
+@pytest.mark.over("unix")
 @pytest.mark.parametrize("seed", range(20))
 def test_against_the_model(daemon: Daemon, seed: int) -> None:
+    against_the_model(daemon, seed)
+
+
+@pytest.mark.over("channel")
+@pytest.mark.parametrize("seed", range(20, 26))
+def test_against_the_model_over_grpc(daemon: Daemon, seed: int) -> None:
+    against_the_model(daemon, seed)
+
+
+def against_the_model(daemon: Daemon, seed: int) -> None:
     with daemon.connect() as client:
         pipeline = Pipeline(client, seed)
         steps = [pipeline.upload] * 4 + [pipeline.execute] * 5 + [pipeline.download] * 3 + [pipeline.delete] * 2
@@ -211,9 +224,20 @@ def test_against_the_model(daemon: Daemon, seed: int) -> None:
         pipeline.look_at_everything()
 
 
+@pytest.mark.over("unix")
 @pytest.mark.parametrize("seed", range(6))
 def test_several_connections_at_once(daemon: Daemon, seed: int) -> None:
-    clients = [daemon.connect() for _ in range(4)]
+    several_connections_at_once(daemon, seed, ["unix"] * 4)
+
+
+@pytest.mark.over("channel")
+@pytest.mark.parametrize("seed", range(6, 8))
+def test_connections_over_both_transports_at_once(daemon: Daemon, seed: int) -> None:
+    several_connections_at_once(daemon, seed, ["unix", "channel"] * 2)
+
+
+def several_connections_at_once(daemon: Daemon, seed: int, transports: list[str]) -> None:
+    clients = [daemon.connect(over) for over in transports]
     pipelines = [Pipeline(client, seed * 10 + i) for i, client in enumerate(clients)]
     order = random.Random(seed)
     for _ in range(4):
@@ -232,6 +256,7 @@ def test_several_connections_at_once(daemon: Daemon, seed: int) -> None:
         client.close()
 
 
+@pytest.mark.over("unix")
 def test_the_model_expects_both() -> None:
     """The model is not so lenient that everything passes: without cancels and deadlines, most calls have one outcome."""
     value = Value((1, 2), SMALL)

@@ -19,7 +19,7 @@ class Bystander:
     """
 
     def __init__(self, daemon: Daemon) -> None:
-        self.client: RawClient = daemon.connect(name="bystander")
+        self.client: RawClient = daemon.connect("unix", name="bystander")
         self.program = self.client.compile(case("add").text)
         self.kept = self.client.upload("f32", [4], struct.pack("<4f", 1, 2, 3, 4))
         self.rounds = 0

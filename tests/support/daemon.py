@@ -56,7 +56,8 @@ def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 class Daemon:
     """A running pjrtd. `settings` become --set NAME=VALUE. Entered, it waits until it serves; left, it stops it and
-    checks how it went."""
+    checks how it went. `over` is what `connect` uses unless it is told: where that is gRPC, the daemon listens for it
+    beside its socket."""
 
     def __init__(
         self,
@@ -67,11 +68,15 @@ class Daemon:
         folder: pathlib.Path | None = None,
         listen: Sequence[str] | None = None,
         plugin: os.PathLike[str] | str | None = None,
+        over: str = "unix",
     ) -> None:
         self._owns_folder = folder is None
         self.folder = folder or pathlib.Path(tempfile.mkdtemp(prefix="pjrtd-"))
         self.socket_path = self.folder / "s.sock"
+        self.over = over
         self.listen = list(listen) if listen is not None else [f"unix:{self.socket_path}"]
+        if over != "unix" and listen is None:
+            self.listen.append("grpc://127.0.0.1:0")
         self.asked = self.listen  # with port 0 where any will do
         self.log_path = self.folder / "log"
         self.command = [str(binary_path()), "--plugin", str(plugin or plugin_path())]
@@ -205,14 +210,17 @@ class Daemon:
         assert code is None, f"pjrtd ended by itself with {code}; its log:\n{self.log()[-8000:]}"
         self.check_log()
 
-    def connect(self, over: str = "unix", **options: Any) -> RawClient:
-        """`over`: the local socket, or "channel" or "unary" (grpc_bridges.py), for which the daemon must listen."""
+    def connect(self, over: str | None = None, **options: Any) -> RawClient:
+        """`over`: the local socket ("unix"), or "channel" or "unary" (grpc_bridges.py), for which the daemon must listen."""
         options.setdefault("timeout", 30.0 * PATIENCE)
-        if over == "unix":
-            return RawClient(self.listen[0].removeprefix("unix:"), **options)
-        from grpc_bridges import BRIDGES
+        chosen = over or self.over
+        from grpc_bridges import connect  # needs packages that not every user of this module has
 
-        return RawClient(BRIDGES[over](self.grpc_target).start().socket, **options)
+        return connect(self.address(chosen), chosen, **options)
+
+    def address(self, over: str) -> str:
+        """Where it is reached that way."""
+        return self.listen[0] if over == "unix" else self.grpc_target
 
     @property
     def grpc_target(self) -> str:
@@ -220,7 +228,7 @@ class Daemon:
 
     def stats(self) -> Any:
         """Admin.Stats as a connection of its own sees it."""
-        with self.connect(name="observer") as client:
+        with self.connect("unix", name="observer") as client:
             return client.stats()
 
     def balance(self) -> dict[str, int]:

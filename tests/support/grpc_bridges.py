@@ -11,16 +11,21 @@ from __future__ import annotations
 import queue
 import socket
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import grpc
 
 import wire_messages as wire
-from raw_frames import CREDIT, ERROR, HEADER, ITEM, MAX_INLINE_BYTES, MAX_ITEM_BYTES, QUIET, REPLY, REQUEST, header
+from raw_frames import CREDIT, ERROR, HEADER, ITEM, MAX_INLINE_BYTES, MAX_ITEM_BYTES, QUIET, REPLY, REQUEST, RawClient, header
 
 BULK_FIELD = 15
 # Of a stream's messages: under the daemon's 4 MiB.
 PIECE_BYTES = 3 << 20
+# That wait for the daemon to take them.
+QUEUED_FRAMES = 64
+# A payload and bulk.
+MAX_FRAME_BYTES = (2 << 20) + 100
 # What a client receives at most is gRPC's own default, 4 MiB: the daemon sends no larger message.
 OPTIONS = [("grpc.max_send_message_length", -1), ("grpc.use_local_subchannel_pool", 1)]
 
@@ -87,12 +92,27 @@ class ChannelBridge(Bridge):
 
     def __init__(self, target: str) -> None:
         super().__init__(target)
-        self._out: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._out: queue.Queue[bytes | None] = queue.Queue(QUEUED_FRAMES)
         frames = wire.message_class("Frames")
-        self._stream = self.channel.stream_stream("/pjrtd.v1.Runtime/Channel", None, frames.FromString)(iter(self._out.get, None))
+        self._stream = self.channel.stream_stream("/pjrtd.v1.Runtime/Channel", None, frames.FromString)(self._messages())
         self.end: grpc.RpcError | None = None
+        self._ended = threading.Event()
         self._back = threading.Thread(target=self._give_back, daemon=True)
         self._back.start()
+
+    def _messages(self) -> Iterator[bytes]:
+        """What the user sent in one go travels in one message: packed Frames after one another are one Frames."""
+        while (message := self._out.get()) is not None:
+            while len(message) < PIECE_BYTES - MAX_FRAME_BYTES:
+                try:
+                    more = self._out.get_nowait()
+                except queue.Empty:
+                    break
+                if more is None:
+                    yield message
+                    return
+                message += more
+            yield message
 
     def _give_back(self) -> None:
         try:
@@ -103,6 +123,7 @@ class ChannelBridge(Bridge):
             self.end = error
         except OSError:
             self._stream.cancel()
+        self._ended.set()
         try:
             self._inner.shutdown(socket.SHUT_RDWR)
         except OSError:
@@ -110,12 +131,26 @@ class ChannelBridge(Bridge):
 
     def on_frame(self, kind: int, method: int, flags: int, call: int, deadline_ns: int, payload: bytes, bulk: bytes) -> None:
         frame = dict(kind=kind, method=method, flags=flags, call=call, deadline_ns=deadline_ns, payload=payload, bulk=bulk)
-        self._out.put(wire.make("Frames", frames=[frame]).SerializeToString())
+        self._put(wire.make("Frames", frames=[frame]).SerializeToString())
+
+    def _put(self, message: bytes | None) -> None:
+        """Waits while the daemon takes nothing, as the user's socket would have it wait."""
+        while not self._ended.is_set():
+            try:
+                self._out.put(message, timeout=0.1)
+                return
+            except queue.Full:
+                pass
 
     def on_end(self) -> None:
-        self._out.put(None)
-        self._back.join(10)
+        """It gets a moment for a good end: whoever closes a socket does not wait for answers."""
+        try:
+            self._out.put(None, timeout=0.2)
+            self._back.join(0.2)
+        except queue.Full:
+            pass
         self._stream.cancel()
+        self._ended.set()
 
 
 class UnaryBridge(Bridge):
@@ -198,3 +233,10 @@ class UnaryBridge(Bridge):
 
 
 BRIDGES = {"channel": ChannelBridge, "unary": UnaryBridge}
+
+
+def connect(target: str, over: str, **options: Any) -> RawClient:
+    """A client of the daemon at `target`: over its local socket ("unix"), or by the bridge of that name."""
+    if over == "unix":
+        return RawClient(target.removeprefix("unix:"), **options)
+    return RawClient(BRIDGES[over](target).start().socket, **options)
