@@ -17,11 +17,23 @@ from pathlib import Path
 
 import pytest
 from fake_daemon import FakeDaemon
+from grpc_gateway import Gateway
 
 import pjrtd
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT.parent / "tests" / "support"))
+
+from tls_terminator import Certificates, TlsTerminator  # noqa: E402
+
+TRANSPORTS = ("unix", "grpc")
 PATIENCE = float(os.environ.get("PJRTD_TEST_PATIENCE", "1"))  # more where the daemon is slow, under a sanitizer
+
+
+#: For what is of the local socket alone.
+over_unix = pytest.mark.parametrize("fake", ["unix"], indirect=True)
+#: For what TLS may do differently: it is gRPC's transport but for the bytes.
+over_all = pytest.mark.parametrize("fake", [*TRANSPORTS, "grpcs"], indirect=True)
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -34,14 +46,35 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
         report.longrepr = f"skipped, which is not allowed here: {report.longrepr}"
 
 
-@pytest.fixture
-def fake(tmp_path: Path) -> Iterator[FakeDaemon]:
-    """A scripted peer. After the test it must not have seen anything wrong."""
+@pytest.fixture(scope="session")
+def certificates() -> Iterator[Certificates]:
+    with Certificates() as made:
+        yield made
+
+
+@pytest.fixture(params=TRANSPORTS)
+def fake(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDaemon]:
+    """A scripted peer, over each transport in turn. After the test it must not have seen anything wrong."""
     with tempfile.TemporaryDirectory(prefix="pjrtd-") as folder:  # tmp_path may be too long for a socket
         daemon = FakeDaemon(Path(folder))
+        gateway = terminator = None
+        if request.param != "unix":
+            gateway = Gateway(daemon.path)
+            daemon.target = gateway.target
+        if request.param == "grpcs":
+            certificates = request.getfixturevalue("certificates")
+            terminator = TlsTerminator(daemon.target, certificates.certificate())
+            daemon.target = terminator.target
+            monkeypatch.setenv("PJRTD_CA_FILE", certificates.ca_file)
         yield daemon
         daemon.stop()
         assert [error for peer in daemon.peers for error in peer.errors] == []
+        if gateway is not None:
+            gateway.stop()
+            assert gateway.errors == []
+        if terminator is not None:
+            terminator.close()
+            assert terminator.failures == []
 
 
 @pytest.fixture
@@ -59,9 +92,6 @@ def plugin_path() -> str:
     except ImportError:
         pytest.fail("no plugin to test with: set PJRTD_TEST_PLUGIN, or pip install lammps-jax-pjrt-cpu")
     return str(lammps_jax_pjrt_cpu.PLUGIN_PATH)
-
-
-TRANSPORTS = ("unix", "grpc")
 
 
 class LiveDaemon:

@@ -10,6 +10,7 @@ import warnings
 
 import numpy as np
 import pytest
+from conftest import over_unix
 from fake_daemon import REQUEST, FakeDaemon, Frame, Peer
 
 import pjrtd
@@ -42,6 +43,7 @@ def test_other_words_as_target_are_explained(tmp_path) -> None:
         assert "unix:PATH" in caught.value.hint
 
 
+@over_unix
 def test_where_nobody_listens_it_is_unavailable(tmp_path, fake: FakeDaemon) -> None:
     with pytest.raises(errors.Unavailable, match="No such file") as caught:
         pjrtd.Client.create(f"unix:{tmp_path}/none.sock")

@@ -17,12 +17,14 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from conftest import over_all
 from fake_daemon import FakeDaemon
 
 import pjrtd
 
 PACKAGE = os.path.dirname(pjrtd.__file__)
 BREAKS = {"CALL", "CALL_KW", "CALL_FUNCTION_EX", "CALL_FUNCTION", "CALL_METHOD", "JUMP_BACKWARD", "JUMP_ABSOLUTE", "RESUME"}
+SECONDS = 6.0  # after which only some of the places are tried
 SIZE = 300_000  # over the limit for data inside a frame, so that it comes in ITEMs
 
 
@@ -71,6 +73,7 @@ class Interrupter:
 def interrupt_everywhere(operation: Callable[[], Any], check: Callable[[], Any], step: int = 1) -> int:
     """Runs `operation` interrupted at each place in turn, and `check` after each."""
     count = 0
+    begun = time.monotonic()
     while True:
         interrupter = Interrupter(count)
         before = sys.gettrace()
@@ -89,7 +92,7 @@ def interrupt_everywhere(operation: Callable[[], Any], check: Callable[[], Any],
             raise AssertionError(f"after an interruption at {interrupter.where} (place {count})") from error
         if not interrupter.raised:
             return count
-        count += step
+        count += step if time.monotonic() - begun < SECONDS else 10 * step + 1
 
 
 @pytest.fixture
@@ -107,6 +110,7 @@ def check(fake_client: pjrtd.Client, program: pjrtd.Executable) -> Callable[[], 
     return run
 
 
+@over_all
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 class TestInterruptedAtEveryPlace:
     def test_execute_and_fetch(self, fake_client: pjrtd.Client, program: pjrtd.Executable, check: Any) -> None:
@@ -191,6 +195,7 @@ def test_the_tracer_sees_the_places(fake_client: pjrtd.Client) -> None:
     assert (1 << 60) - interrupter.left > 25
 
 
+@over_all
 def test_a_real_signal_ends_a_wait_at_once(fake: FakeDaemon, fake_client: pjrtd.Client) -> None:
     from pjrtd._proto import methods
 
@@ -208,6 +213,7 @@ def test_a_real_signal_ends_a_wait_at_once(fake: FakeDaemon, fake_client: pjrtd.
     buffer.close()
 
 
+@over_all
 def test_signals_in_a_storm_of_uploads_and_downloads(fake: FakeDaemon, fake_client: pjrtd.Client) -> None:
     """Handlers that raise at random times, in the middle of bulk in both directions."""
 

@@ -70,6 +70,7 @@ class Client:
         target: str | os.PathLike[str] | Plugin | None = None,
         *,
         busy_poll_us: float | None = None,
+        ca_file: str | os.PathLike[str] | None = None,
         timeout: float | None = None,
         options: Mapping[str, Any] | None = None,
         allow_multiple: bool = True,
@@ -77,10 +78,12 @@ class Client:
     ) -> Client:
         """Connects to a daemon.
 
-        target: "unix:PATH" or "grpc://HOST:PORT" (port 7578 where there is none); None: PJRTD_TARGET, else $XDG_RUNTIME_DIR/pjrtd.sock where there is one, else
-            /run/pjrtd/pjrtd.sock.
+        target: "unix:PATH", "grpc://HOST:PORT" or, over TLS, "grpcs://HOST:PORT"; the port is 7578 where there is none.
+            None: PJRTD_TARGET, else $XDG_RUNTIME_DIR/pjrtd.sock where there is one, else /run/pjrtd/pjrtd.sock.
         busy_poll_us: for how many microseconds a waiting call polls before it sleeps; 0: not at all. It adapts: where
             polling does not pay, as on a busy machine, it is done less and less.
+        ca_file: for grpcs://, whom to believe who the daemon is: a file of certificates (PEM). None: PJRTD_CA_FILE, else
+            the system's.
         timeout: seconds that connecting may take; 10 by default.
         options: create options belong to the daemon (`pjrtd --option NAME=VALUE`). Those in force are accepted, others
             raise FailedPrecondition.
@@ -98,7 +101,7 @@ class Client:
         until = monotonic() + limit_s
         if busy_poll_us is None:
             busy_poll_us = BUSY_POLL_US if _cpus() > 1 else 0.0  # polling on the only processor keeps the daemon off it
-        connection = Connection(open_transport(where, limit_s), busy_poll_us)
+        connection = Connection(open_transport(where, limit_s, ca_file), busy_poll_us)
         try:
             calls = connection.hello(
                 f"pjrtd-python {__version__}", until, methods.DEVICES, methods.MEMORIES, methods.INFO

@@ -10,7 +10,7 @@ from __future__ import annotations
 from os import getpid
 from time import monotonic
 
-from . import frame, timeouts
+from . import frame, target, timeouts
 from ._proto import methods
 from ._proto.wire import decode
 from .call import NEVER, Call, CallTable
@@ -293,7 +293,7 @@ def _watch_forks(connection: Connection) -> None:
 _ON_DEMAND = (
     *("_proto.admin", "_proto.buffer", "_proto.frame", "_proto.program", "_proto.runtime"),
     *("compile_options", "dlpack", "element", "memory", "plugin"),
-    *("grpc_failures", "grpc_transport", "local_transport"),
+    *("grpc_failures", "grpc_transport", "late_sender", "local_transport"),
 )
 
 
@@ -304,6 +304,8 @@ def _before_fork() -> None:
 
     for name in _ON_DEMAND:
         import_module(f"{__package__}.{name}")
+    if target.tls_is_used:  # `ssl` costs more than all of the above
+        import_module(f"{__package__}.grpcs_transport")
 
 
 def _after_fork_in_child() -> None:

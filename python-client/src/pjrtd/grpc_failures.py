@@ -26,7 +26,7 @@ def of_status(target: str, status: tuple[int, str], details: Sequence[Header]) -
     """For a stream that the peer ended by its own will."""
     code, text = status
     if code == grpc_status.OK:
-        return broken(target, "the daemon ended it")
+        return broken(target, "the daemon closed it")
     told = _details(details)
     if told is not None:
         return told

@@ -37,6 +37,11 @@ ITEM_BYTES = 256 << 10
 #: gives none for as long again. (The daemon takes a PING every five seconds.)
 SILENCE_S = 15.0
 
+#: Frames that nobody waits for are kept while they follow each other this closely, in seconds, and so many of them.
+BURST_S = 0.0001
+MAX_HELD = 32
+MAX_HELD_BYTES = 4 << 10
+
 _MAX_BUFFERS = 64  # in one sendmsg
 
 
@@ -44,10 +49,11 @@ class GrpcTransport(Transport):
     __slots__ = (
         *("target", "unfinished", "_socket", "_send", "_sendmsg", "_recv_into", "_recvmsg_into"),
         *("_connection", "_stream", "_reader", "_queue", "_offset", "_sent", "_received", "_total"),
-        *("_heard_total", "_heard_at", "_pinged_at"),
+        *("_heard_total", "_heard_at", "_pinged_at", "_quiet_at"),
     )
 
     item_bytes = ITEM_BYTES
+    holds = True
     keepalive_s = SILENCE_S / 3
 
     def __init__(self, connected: socket.socket, target: str, authority: str) -> None:
@@ -68,6 +74,7 @@ class GrpcTransport(Transport):
         self._heard_total = -1
         self._heard_at = 0.0
         self._pinged_at = 0.0
+        self._quiet_at = 0.0  # when the last frame was sent, if nobody waits for it
         self._connection = ClientConnection()
         self._reader = FrameReader(target)
         self._stream = self._connection.open(
@@ -103,7 +110,7 @@ class GrpcTransport(Transport):
 
     @property
     def backlog(self) -> object:
-        return self._queue or self._connection.unsent
+        return self._queue or self._stream.held or self._connection.unsent
 
     @property
     def blocked(self) -> object:
@@ -114,35 +121,59 @@ class GrpcTransport(Transport):
         return self._stream.queued_bytes
 
     def write(self, first: bytes | memoryview, *more: bytes | memoryview) -> bool:
+        self._quiet_at = 0.0
         try:
             self._connection.send_message(self._stream, first, *more)
         except (Http2Error, ValueError) as error:
             self._raise(error)
         return self.flush()
 
+    def write_later(self, first: bytes) -> bool:
+        stream = self._stream
+        now = monotonic()
+        if now - self._quiet_at > BURST_S:
+            # The first of a series goes out at once: the device can begin with it.
+            sent = self.write(first)
+            self._quiet_at = now
+            return sent
+        self._connection.hold(stream, first)
+        self._quiet_at = now
+        return self.flush() if len(stream.held) >= MAX_HELD or stream.held_bytes >= MAX_HELD_BYTES else True
+
+    @property
+    def held(self) -> object:
+        return self._stream.held
+
     def flush(self) -> bool:
+        all_framed = self._make_frames(self._queue)
+        return self._send_queue() and all_framed
+
+    def _make_frames(self, queue: list[Buffer]) -> bool:
+        """Adds to `queue` all that may be sent now; whether nothing has to wait for the peer."""
         connection = self._connection
+        if self._stream.held:
+            try:
+                connection.send_message(self._stream, b"")
+            except (Http2Error, ValueError) as error:
+                self._raise(error)
+        all_framed = connection.pump()
+        connection.drain(queue)
+        return all_framed
+
+    def _send_queue(self) -> bool:
+        """Sends what the socket takes; whether that was everything."""
         queue = self._queue
         while True:
             sent = self._sent
             if sent:
-                rest = self._offset + sum(sent)
-                done = 0
-                for buffer in queue:
-                    size = len(buffer)
-                    if rest < size:
-                        break
-                    rest -= size
-                    done += 1
+                done, rest = taken(queue, self._offset + sum(sent))
                 fresh: list[int] = []
                 # No call from here on.
                 del queue[:done]
                 self._offset = rest
                 self._sent = sent = fresh
-            all_framed = connection.pump()
-            connection.drain(queue)
             if not queue:
-                return all_framed
+                return True
             try:
                 if len(queue) == 1 and not self._offset:
                     sent.extend(map(self._send, queue))
@@ -153,13 +184,11 @@ class GrpcTransport(Transport):
             except BlockingIOError:
                 return False
             except OSError as error:
-                raise broken(self.target, error.strerror) from error
+                raise broken(self.target, error.strerror or error) from error
 
     def settle(self) -> None:
         self._connection.settle()
-        queue = self._queue
-        for number, buffer in enumerate(queue):
-            queue[number] = bytes(buffer)
+        copy_all(self._queue)
 
     def keep_alive(self) -> None:
         connection = self._connection
@@ -251,3 +280,21 @@ class GrpcTransport(Transport):
 
     def close(self) -> None:
         self._socket.close()
+
+
+def taken(queue: list[Buffer], count: int) -> tuple[int, int]:
+    """How many buffers at the beginning of `queue` are done with when `count` bytes are, and how many bytes of the next."""
+    done = 0
+    for buffer in queue:
+        size = len(buffer)
+        if count < size:
+            break
+        count -= size
+        done += 1
+    return done, count
+
+
+def copy_all(queue: list[Buffer]) -> None:
+    """Copies what is not copied yet."""
+    for number, buffer in enumerate(queue):
+        queue[number] = bytes(buffer)

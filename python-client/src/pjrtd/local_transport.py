@@ -39,6 +39,7 @@ class LocalTransport(Transport):
     __slots__ = ("target", "unfinished", "_socket", "_out", "_state", "_send", "_sendmsg", "_recv_into")
 
     item_bytes = frame.MAX_ITEM_BYTES
+    holds = False
     keepalive_s = 0.0  # the kernel knows when the daemon is gone
 
     def __init__(self, connected: socket.socket, target: str) -> None:
@@ -109,6 +110,13 @@ class LocalTransport(Transport):
             return False
         self._out = ((), end, [], writes + 1)
         return True
+
+    def write_later(self, first: bytes) -> bool:
+        return self.write(first)
+
+    @property
+    def held(self) -> object:
+        return False
 
     def flush(self) -> bool:
         while True:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from .call import Call, CallTable
+    from .late_sender import LateSender
     from .transport import Transport
 
 _REQUEST = frame.REQUEST
@@ -57,7 +58,7 @@ class Outbox:
     """See the module. Any thread may use it."""
 
     __slots__ = (
-        *("_transport", "_table", "_lock", "_sending", "_pack", "_next_call", "buffers", "programs", "quiet"),
+        *("_transport", "_table", "_lock", "_sending", "_pack", "_write_later", "_late", "_next_call", "buffers", "programs", "quiet"),
         *("_garbage", "_garbage_bytes", "_garbage_programs", "upload_credit_bytes", "on_broken"),
     )
 
@@ -67,6 +68,12 @@ class Outbox:
         self._lock = RLock()
         self._sending = False
         self._pack = transport.pack
+        self._write_later = transport.write_later
+        self._late: LateSender | None = None
+        if transport.holds:
+            from .late_sender import LateSender
+
+            self._late = LateSender(self)
         self._next_call = 1
         self.buffers = IdSequence(0)
         self.programs = IdSequence(0)
@@ -116,7 +123,8 @@ class Outbox:
                     call.credit = self.upload_credit_bytes
                     self._table.calls[number] = call
                 head = self._pack(_REQUEST, call.method, number, payload, len(bulk), flags, deadline_ns)
-                sent = self._transport.write(garbage + head + bulk if garbage or bulk else head)
+                write = self._write_later if flags else self._transport.write
+                sent = write(garbage + head + bulk if garbage or bulk else head)
             except PjrtError as error:
                 self._broken(error)
             except BaseException:
@@ -126,6 +134,8 @@ class Outbox:
                 raise
             finally:
                 self._sending = False
+            if flags and self._late is not None and self._transport.held:
+                self._late.see_to_it()
         return sent
 
     def execute(
@@ -154,7 +164,7 @@ class Outbox:
                 payload = before + args + between + ids + inline
                 self.quiet += 1 + (len(payload) >> 6) + (len(bulk) >> 10)
                 head = self._pack(_REQUEST, _EXECUTE, number, payload, len(bulk), _QUIET, deadline_ns)
-                sent = self._transport.write(garbage + head + bulk if garbage or bulk else head)
+                sent = self._write_later(garbage + head + bulk if garbage or bulk else head)
             except PjrtError as error:
                 self._broken(error)
             except BaseException:
@@ -163,6 +173,8 @@ class Outbox:
                 raise
             finally:
                 self._sending = False
+            if self._late is not None and self._transport.held:
+                self._late.see_to_it()
         return sent
 
     # ---- frames that belong to a call ----
@@ -210,6 +222,11 @@ class Outbox:
             finally:
                 self._sending = False
         return sent
+
+    @property
+    def holds_something(self) -> bool:
+        """Whether there is something that the transport kept, and no reason not to send it."""
+        return bool(self._transport.held) and self._table.failure is None
 
     def keep_alive(self) -> None:
         """Sees to it that the daemon is still there; the connection breaks where it seems not to be."""
@@ -292,3 +309,4 @@ class Outbox:
         """A thread that the child does not have may have held the lock."""
         self._lock = RLock()
         self._sending = False
+        self._late = None

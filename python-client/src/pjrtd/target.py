@@ -50,8 +50,20 @@ def resolve(target: str | os.PathLike[str] | None) -> str:
     raise InvalidArgument(f"{text!r} is not a target", hint=_HINT)
 
 
-def open_transport(target: str, timeout_s: float | None) -> Transport:
+#: Whether some target of this process was grpcs://, so that `ssl` is, or is just being, imported.
+tls_is_used = False
+
+
+def open_transport(target: str, timeout_s: float | None, ca_file: str | os.PathLike[str] | None = None) -> Transport:
     """A connected transport to a resolved target. Raises Unavailable where nobody listens."""
+    if target.startswith("grpcs://"):
+        global tls_is_used
+        tls_is_used = True
+        from .grpcs_transport import GrpcsTransport
+
+        return GrpcsTransport.connect(target, timeout_s, os.fspath(ca_file) if ca_file else os.environ.get("PJRTD_CA_FILE"))
+    if ca_file is not None:
+        raise InvalidArgument(f"ca_file is for grpcs:// targets, and the target is {target}")
     if target.startswith("unix:"):
         from .local_transport import LocalTransport
 

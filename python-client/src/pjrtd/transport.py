@@ -60,6 +60,8 @@ class Transport:
     unfinished: bool
     #: The pieces in which bulk is best sent, at most.
     item_bytes: int
+    #: Whether `write_later` ever keeps anything.
+    holds: bool
     #: How often `keep_alive` wants to be called while somebody waits and nothing comes, in seconds; 0: never.
     keepalive_s: float
 
@@ -103,6 +105,16 @@ class Transport:
         link is broken.
 
         A memoryview is not copied: its memory must not change until there is no backlog or `settle` was called."""
+        raise NotImplementedError
+
+    def write_later(self, first: bytes) -> bool:
+        """Like `write`, for frames that nobody waits for: they may be kept until the next `write` or `flush`, so that
+        several go out as one. Whoever calls this sees to it that such a call follows soon while anything is `held`."""
+        raise NotImplementedError
+
+    @property
+    def held(self) -> object:
+        """True where `write_later` has kept something. It may be looked at without a lock."""
         raise NotImplementedError
 
     def flush(self) -> bool:

@@ -245,7 +245,8 @@ class Waiter:
                     return
 
     def read_last_words(self, error: PjrtError) -> None:
-        """Ends the connection after a send failed: by what the daemon said before it closed it, where it did."""
+        """Ends the connection after a send failed: for the reason that the daemon gave before it closed it, where it gave
+        one, or that the receiving side knows."""
         if self._table.failure is not None:
             return
         held: list[bool] = []
@@ -255,7 +256,9 @@ class Waiter:
                 try:
                     while self._table.failure is None and self._transport.receive(self._inbox):
                         pass
-                except (PjrtError, DecodeError):
+                except PjrtError as last:
+                    error = last
+                except DecodeError:
                     pass
         finally:
             if held and held[0]:

@@ -179,22 +179,41 @@ class SendSide:
                     if stream.remote_closed and number in self._streams:
                         del self._streams[number]
                 return True
-        buffers = [buffer for buffer in (first, *more) if len(buffer)]
+        return self._take(stream, (first, *more), end)
+
+    def _take(self, stream: Stream, buffers: Sequence[Buffer], end: bool) -> bool:
+        """Makes buffers pending, and frames of them as far as the windows allow; whether of all."""
+        if stream.local_closed or stream.ends or self.error is not None:
+            raise self.error or stream.error or ValueError(f"the body of stream {stream.id} has ended")
+        buffers = [buffer for buffer in buffers if len(buffer)]
         for buffer in buffers:
             if type(buffer) is memoryview and (buffer.ndim != 1 or buffer.itemsize != 1 or not buffer.contiguous):
                 raise ValueError("a memoryview to send is of bytes, of one dimension and contiguous")
-        size = sum(map(len, buffers))
+        size = sum(map(len, buffers)) - stream.held_bytes
         number = stream.id
         # No call from here on.
         stream.queued_bytes += size
+        stream.held = ()
+        stream.held_bytes = 0
         stream.pending += buffers
         stream.ends = end
         self._blocked[number] = stream
         return self._pump_one(stream)
 
+    def hold(self, stream: Stream, part: bytes) -> None:
+        """Takes the beginning of a message, or more of it, which goes out with the next `send_message`."""
+        size = len(part)
+        # No call from here on.
+        stream.queued_bytes += size
+        stream.held_bytes += size
+        stream.held += (part,)
+
     def send_message(self, stream: Stream, first: Buffer, *more: Buffer) -> bool:
-        """`send_data` for a whole gRPC message: five bytes (not compressed, its size), then these."""
+        """`send_data` for a whole gRPC message: five bytes (not compressed, its size), what was held, then these."""
+        held = stream.held
         if type(first) is bytes and not more and not stream.pending and not stream.local_closed and self.error is None:
+            if held:
+                first = b"".join(held) + first
             length = len(first)
             size = length + MESSAGE_PREFIX_BYTES
             replies = self._replies
@@ -203,18 +222,24 @@ class SendSide:
                     count = len(replies)
                     frame = _pack_message(0, size, 0, 0, stream.id, 0, length) + first
                     # No call from here on.
-                    stream.queued_bytes += size
+                    stream.queued_bytes += size - stream.held_bytes
                     stream.sent += size
                     self._sent += size
+                    if held:
+                        stream.held = ()
+                        stream.held_bytes = 0
                     if count:
                         self._outgoing += replies
                         self._replies = self._replies[count:]
                     self._outgoing += (frame,)
                     return True
-        size = len(first)
-        for buffer in more:
+            parts: tuple[Buffer, ...] = (first,)
+        else:
+            parts = (*held, first, *more)
+        size = 0
+        for buffer in parts:
             size += len(buffer)
-        return self.send_data(stream, _prefix.pack(0, size), first, *more)
+        return self._take(stream, (_prefix.pack(0, size), *parts), False)
 
     def pump(self) -> bool:
         """Makes frames of what is pending, as far as the windows allow, one of each stream in turn; whether nothing is

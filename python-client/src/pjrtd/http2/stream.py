@@ -58,7 +58,8 @@ class Stream:
     id: its number on the connection.
     destination, destination_at: where DATA goes from which position on, see `receive_into`.
     position: bytes of DATA that have come, without padding.
-    queued_bytes: bytes that `send_data` took; it tells after an exception whether it did.
+    queued_bytes: bytes that `send_data` and its kin took; it tells after an exception whether they did.
+    held, held_bytes: what `hold` took and no message was made of yet.
     local_closed, remote_closed: nothing more is sent, nothing more comes.
     error: why the stream broke.
     """
@@ -67,7 +68,7 @@ class Stream:
         *("id", "sink", "destination", "destination_at", "position", "queued_bytes", "local_closed"),
         *("remote_closed", "error"),
         *("paused", "answered", "informational", "content_length", "receive_left"),
-        *("granted", "sent", "pending", "ends"),
+        *("granted", "sent", "pending", "ends", "held", "held_bytes"),
     )
 
     def __init__(self, number: int, sink: StreamSink, window_bytes: int) -> None:
@@ -89,6 +90,8 @@ class Stream:
         self.granted = 0
         self.sent = 0
         self.pending: list[bytes | memoryview] = []  # what no frame was made of yet
+        self.held: tuple[bytes, ...] = ()
+        self.held_bytes = 0
         self.ends = False  # END_STREAM comes after it
 
     def receive_into(self, destination: memoryview | None, position: int) -> None:
