@@ -11,6 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/utf8.h"
+
 /* Kept free for what ends a line: how many fields were left out, and "}". */
 #define TAIL_BYTES 64
 /* The quotes of a text, and the words that say how much of it was cut. */
@@ -44,25 +46,6 @@ static bool put_text(line *out, const char *text) {
   return put(out, text, strlen(text));
 }
 
-/* Bytes of the well-formed UTF-8 character at `at`, its code point in `*out_point`; 0 where it is malformed. */
-static size_t decode_utf8(const unsigned char *at, size_t length, uint32_t *out_point) {
-  static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-  size_t size = at[0] < 0x80             ? 1
-                : (at[0] & 0xe0) == 0xc0 ? 2
-                : (at[0] & 0xf0) == 0xe0 ? 3
-                : (at[0] & 0xf8) == 0xf0 ? 4
-                                         : 0;
-  if (!size || size > length) return 0;
-  uint32_t point = size == 1 ? at[0] : at[0] & (0x7fu >> size);
-  for (size_t i = 1; i < size; i++) {
-    if ((at[i] & 0xc0) != 0x80) return 0;
-    point = point << 6 | (at[i] & 0x3fu);
-  }
-  if (point < least[size] || point > 0x10ffff || (point >= 0xd800 && point <= 0xdfff)) return 0;
-  *out_point = point;
-  return size;
-}
-
 /* Characters that end a line or change how a terminal shows what follows: controls, line and paragraph separators, and
  * those that turn the direction of writing. */
 static bool is_unsafe(uint32_t point) {
@@ -73,7 +56,7 @@ static bool is_unsafe(uint32_t point) {
 /* Writes one character's escaped form to `escaped`, its length to `*out_escaped`; returns the bytes taken. */
 static size_t escape(const line *out, const unsigned char *at, size_t length, char escaped[8], size_t *out_escaped) {
   uint32_t point = 0;
-  size_t taken = decode_utf8(at, length, &point);
+  size_t taken = pjrtd_utf8_decode((const char *)at, length, &point);
   if (!taken) {
     /* JSON has no form for a byte that is not a character. */
     *out_escaped = (size_t)(out->json ? snprintf(escaped, 8, "\\ufffd") : snprintf(escaped, 8, "\\x%02x", at[0]));

@@ -97,22 +97,17 @@ static pjrtd_status *create(pjrtd_client *client, option_list *list) {
   return PJRTD_OK;
 }
 
-static pjrtd_status *copy_text(const char *text, size_t size, char **out) {
-  *out = pjrtd_strndup(text ? text : "", text ? size : 0);
-  return *out ? PJRTD_OK : pjrtd_status_oom();
-}
-
 static pjrtd_status *read_platform(pjrtd_client *client) {
   PJRTD_ARGS(Client_PlatformName, name, .client = client->handle);
   PJRTD_TRY(PJRTD_CALL(client->plugin, Client_PlatformName, name), "reading the platform's name");
-  PJRTD_TRY(copy_text(name.platform_name, name.platform_name_size, &client->platform_name));
+  PJRTD_TRY(pjrtd_plugin_copy_text(name.platform_name, name.platform_name_size, &client->platform_name));
   client->info.platform_name = client->platform_name;
   client->info.is_cpu = strcmp(client->platform_name, "cpu") == 0;
 
   PJRTD_ARGS(Client_PlatformVersion, version, .client = client->handle);
   if (PJRTD_HAS(client->plugin, Client_PlatformVersion))
     PJRTD_TRY(PJRTD_CALL(client->plugin, Client_PlatformVersion, version), "reading the platform's version");
-  PJRTD_TRY(copy_text(version.platform_version, version.platform_version_size, &client->platform_version));
+  PJRTD_TRY(pjrtd_plugin_copy_text(version.platform_version, version.platform_version_size, &client->platform_version));
   client->info.platform_version = client->platform_version;
 
   PJRTD_ARGS(Client_ProcessIndex, index, .client = client->handle);

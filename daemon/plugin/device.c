@@ -4,17 +4,12 @@
 
 #include "plugin/device_internal.h"
 
-static pjrtd_status *copy_text(const char *text, size_t size, const char **out) {
-  *out = pjrtd_strndup(text ? text : "", text ? size : 0);
-  return *out ? PJRTD_OK : pjrtd_status_oom();
-}
-
 /* Calls a function that gives one text, into `out`; "" where the plugin does not have it. */
-#define READ_TEXT(plugin, name, subject_field, subject, text_field, size_field, out) \
-  do {                                                                               \
-    PJRTD_ARGS(name, text_args_, .subject_field = (subject));                        \
-    if (PJRTD_HAS(plugin, name)) PJRTD_TRY(PJRTD_CALL(plugin, name, text_args_));    \
-    PJRTD_TRY(copy_text(text_args_.text_field, text_args_.size_field, (out)));       \
+#define READ_TEXT(plugin, name, subject_field, subject, text_field, size_field, out)                 \
+  do {                                                                                               \
+    PJRTD_ARGS(name, text_args_, .subject_field = (subject));                                        \
+    if (PJRTD_HAS(plugin, name)) PJRTD_TRY(PJRTD_CALL(plugin, name, text_args_));                    \
+    PJRTD_TRY(pjrtd_plugin_copy_text(text_args_.text_field, text_args_.size_field, (char **)(out))); \
   } while (0)
 
 static pjrtd_status *read_memory(pjrtd_client *client, PJRT_Memory *handle, pjrtd_memory *memory) {

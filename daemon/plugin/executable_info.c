@@ -8,11 +8,6 @@
 #include "plugin/executable_internal.h"
 #include "plugin/hlo_module.h"
 
-static pjrtd_status *copy_text(const char *text, size_t size, char **out) {
-  *out = pjrtd_strndup(text ? text : "", text ? size : 0);
-  return *out ? PJRTD_OK : pjrtd_status_oom();
-}
-
 /* ---- texts and counts ---- */
 
 static pjrtd_status *read_fingerprint(pjrtd_executable *executable, PJRT_Executable *described) {
@@ -37,7 +32,7 @@ static pjrtd_status *read_facts(pjrtd_executable *executable, PJRT_Executable *d
   const pjrtd_plugin *plugin = executable->client->plugin;
   PJRTD_ARGS(Executable_Name, name, .executable = described);
   if (PJRTD_HAS(plugin, Executable_Name)) PJRTD_TRY(PJRTD_CALL(plugin, Executable_Name, name));
-  PJRTD_TRY(copy_text(name.executable_name, name.executable_name_size, &executable->name));
+  PJRTD_TRY(pjrtd_plugin_copy_text(name.executable_name, name.executable_name_size, &executable->name));
   executable->info.name = executable->name;
   PJRTD_ARGS(Executable_NumReplicas, replicas, .executable = described);
   PJRTD_TRY(PJRTD_CALL(plugin, Executable_NumReplicas, replicas));
@@ -189,7 +184,7 @@ static pjrtd_status *set_kinds(pjrtd_program_tensor *tensors, size_t count, cons
   if (!kinds || !sizes || num_kinds != count) return PJRTD_OK;
   for (size_t i = 0; i < count; i++) {
     char *kind;
-    PJRTD_TRY(copy_text(kinds[i], sizes[i], &kind));
+    PJRTD_TRY(pjrtd_plugin_copy_text(kinds[i], sizes[i], &kind));
     if (*kind)
       tensors[i].memory_kind = kind;
     else

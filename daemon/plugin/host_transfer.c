@@ -67,12 +67,13 @@ static pjrtd_status *adopt(pjrtd_client *client, const void *data, const pjrtd_t
   pjrtd_status *status =
       upload(client, data, type, device, memory,
              can_adopt ? semantics : PJRT_HostBufferSemantics_kImmutableUntilTransferCompletes, out_buffer, &done);
-  if (status) {
-    pjrtd_event_group_destroy(group);
-    return status;
-  }
-  pjrtd_event_group_start(group, &done, 1);
-  return PJRTD_OK;
+  if (!status) status = pjrtd_event_group_start_one(group, done);
+  if (!status) return PJRTD_OK;
+  /* Where the plugin has the pages already, it gives them back with the buffer; then nobody else knows of them. */
+  pjrtd_device_buffer_destroy(PJRTD_TAKE(*out_buffer));
+  pjrtd_status_ignore(pjrtd_event_await(client->plugin, done));
+  pjrtd_event_group_destroy(group);
+  return status;
 }
 
 pjrtd_status *pjrtd_device_buffer_adopt_host(pjrtd_client *client, void *data, const pjrtd_tensor_type *type,

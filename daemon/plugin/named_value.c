@@ -33,13 +33,11 @@ pjrtd_status *pjrtd_value_copy(const pjrtd_value *value, pjrtd_value *out_value)
 }
 
 static pjrtd_status *value_from_pjrt(const PJRT_NamedValue *in, pjrtd_value *out) {
-  out->name = pjrtd_strndup(in->name ? in->name : "", in->name ? in->name_size : 0);
-  if (!out->name) return pjrtd_status_oom();
+  PJRTD_TRY(pjrtd_plugin_copy_text(in->name, in->name_size, &out->name));
   switch (in->type) {
     case PJRT_NamedValue_kString:
       out->kind = PJRTD_VALUE_TEXT;
-      out->text = pjrtd_strndup(in->string_value ? in->string_value : "", in->string_value ? in->value_size : 0);
-      return out->text ? PJRTD_OK : pjrtd_status_oom();
+      return pjrtd_plugin_copy_text(in->string_value, in->value_size, &out->text);
     case PJRT_NamedValue_kInt64:
       out->kind = PJRTD_VALUE_INTEGER;
       out->integer = in->int64_value;

@@ -45,6 +45,9 @@ PJRTD_MUST_USE static inline pjrtd_status *pjrtd_plugin_result(const pjrtd_plugi
   return __builtin_expect(error == NULL, 1) ? PJRTD_OK : pjrtd_plugin_take_error(plugin, error);
 }
 
+/* A copy of a plugin's text, which need not end in a 0, as UTF-8; NULL is "". The caller frees it. */
+PJRTD_MUST_USE pjrtd_status *pjrtd_plugin_copy_text(const char *text, size_t size, char **out);
+
 /* For calls whose failure changes nothing, such as those that free. */
 static inline void pjrtd_status_ignore(pjrtd_status *status) {
   pjrtd_status_destroy(status);
@@ -81,6 +84,8 @@ typedef struct pjrtd_event_group pjrtd_event_group;
 pjrtd_event_group *pjrtd_event_group_create(const pjrtd_plugin *plugin, size_t count, pjrtd_event_fn done, void *user);
 /* Takes the group and the events. `done` may be called before this returns. */
 void pjrtd_event_group_start(pjrtd_event_group *group, PJRT_Event *const *events, size_t count);
+/* For one event of a group of one. On an error nobody will call back, and both are still the caller's. */
+PJRTD_MUST_USE pjrtd_status *pjrtd_event_group_start_one(pjrtd_event_group *group, PJRT_Event *event);
 /* Of a group that was not started. */
 void pjrtd_event_group_destroy(pjrtd_event_group *group);
 

@@ -1,5 +1,19 @@
-/* PJRT errors become statuses. Any thread, the plugin's own included. */
+/* PJRT errors become statuses, and PJRT texts ours. Any thread, the plugin's own included. */
+#include "base/utf8.h"
 #include "plugin/pjrt_call.h"
+
+/* With what pjrtd says before and behind it, a message of this size still fits an answer. */
+#define MAX_MESSAGE_BYTES (950u << 10)
+/* Of names, descriptions and the like. */
+#define MAX_TEXT_BYTES (64u << 10)
+
+static pjrtd_status *make(pjrtd_code code, const char *message, size_t size) {
+  if (!message) return pjrtd_status_make(code, "the plugin gave no message");
+  PJRTD_AUTO_FREE char *text = pjrtd_utf8_mend(message, size < MAX_MESSAGE_BYTES ? size : MAX_MESSAGE_BYTES);
+  if (!text) return pjrtd_status_oom();
+  return size <= MAX_MESSAGE_BYTES ? pjrtd_status_make_n(code, text, size)
+                                   : pjrtd_status_make(code, "%s... (%zu bytes)", text, size);
+}
 
 pjrtd_status *pjrtd_plugin_take_error(const pjrtd_plugin *plugin, PJRT_Error *error) {
   if (!error) return PJRTD_OK;
@@ -15,11 +29,15 @@ pjrtd_status *pjrtd_plugin_take_error(const pjrtd_plugin *plugin, PJRT_Error *er
     value = PJRTD_CODE_UNKNOWN;
   }
   if ((unsigned)value > PJRTD_CODE_UNAUTHENTICATED || value == PJRTD_CODE_OK) value = PJRTD_CODE_UNKNOWN;
-  pjrtd_status *status = message.message ? pjrtd_status_make_n(value, message.message, message.message_size)
-                                         : pjrtd_status_make(value, "the plugin gave no message");
+  pjrtd_status *status = make(value, message.message, message.message_size);
   PJRTD_ARGS(Error_Destroy, destroy, .error = error);
   api->PJRT_Error_Destroy(&destroy);
   return status;
+}
+
+pjrtd_status *pjrtd_plugin_copy_text(const char *text, size_t size, char **out) {
+  *out = pjrtd_utf8_mend(text ? text : "", !text ? 0 : size < MAX_TEXT_BYTES ? size : MAX_TEXT_BYTES);
+  return *out ? PJRTD_OK : pjrtd_status_oom();
 }
 
 pjrtd_status *pjrtd_plugin_lacks(const pjrtd_plugin *plugin, const char *function) {

@@ -78,6 +78,17 @@ static void on_ready(PJRT_Error *error, void *user) {
   group_end_one(group, status);
 }
 
+pjrtd_status *pjrtd_event_group_start_one(pjrtd_event_group *group, PJRT_Event *event) {
+  atomic_init(&group->remaining, 1);
+  if (!event) {
+    group_end_one(group, PJRTD_OK);
+    return PJRTD_OK;
+  }
+  group->watches[0] = (watch){group, event};
+  PJRTD_ARGS(Event_OnReady, args, .event = event, .callback = on_ready, .user_arg = &group->watches[0]);
+  return PJRTD_CALL(group->plugin, Event_OnReady, args);
+}
+
 void pjrtd_event_group_start(pjrtd_event_group *group, PJRT_Event *const *events, size_t count) {
   /* One more than the events, so that `done` cannot come while they are still being registered. */
   atomic_init(&group->remaining, count + 1);

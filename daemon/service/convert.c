@@ -3,46 +3,20 @@
 
 #include <string.h>
 
+#include "base/utf8.h"
+
 /* An error must fit a frame, with room for the rest of it. */
 #define ERROR_TEXT_MAX_BYTES (960u << 10)
 
-/* The length of the valid UTF-8 character at `text`, or 0. */
-static size_t character_bytes(const unsigned char *text) {
-  if (text[0] < 0x80) return 1;
-  size_t length = text[0] >= 0xf0 && text[0] < 0xf5 ? 4 : text[0] >= 0xe0 ? 3 : text[0] >= 0xc2 ? 2 : 0;
-  if (!length || text[0] >= 0xf5) return 0;
-  for (size_t i = 1; i < length; i++)
-    if ((text[i] & 0xc0) != 0x80) return 0;
-  if (text[0] == 0xe0 && text[1] < 0xa0) return 0;
-  if (text[0] == 0xed && text[1] > 0x9f) return 0;
-  if (text[0] == 0xf0 && text[1] < 0x90) return 0;
-  if (text[0] == 0xf4 && text[1] > 0x8f) return 0;
-  return length;
-}
-
 const char *pjrtd_valid_text(const char *text, char **slot) {
   size_t length = 0, step;
-  while (text[length] && (step = character_bytes((const unsigned char *)text + length))) length += step;
+  uint32_t point;
+  while (text[length] && (step = pjrtd_utf8_decode(text + length, 4, &point))) length += step;
   if (!text[length] && length <= ERROR_TEXT_MAX_BYTES) return text;
   pjrtd_free(*slot);
   size_t size = strlen(text);
-  if (size > ERROR_TEXT_MAX_BYTES) size = ERROR_TEXT_MAX_BYTES;
-  char *copy = *slot = pjrtd_malloc(size + 4);
-  if (!copy) return "out of memory for the error's text";
-  size_t used = 0;
-  for (size_t at = 0; at < size && text[at]; at += step) {
-    step = character_bytes((const unsigned char *)text + at);
-    if (step) {
-      if (used + step > size) break;
-      memcpy(copy + used, text + at, step);
-      used += step;
-    } else {
-      copy[used++] = '?';
-      step = 1;
-    }
-  }
-  copy[used] = 0;
-  return copy;
+  *slot = pjrtd_utf8_mend(text, size < ERROR_TEXT_MAX_BYTES ? size : ERROR_TEXT_MAX_BYTES);
+  return *slot ? *slot : "out of memory for the error's text";
 }
 
 void pjrtd_error_message_fill(pjrtd_error_message *out_message, const pjrtd_status *status) {
