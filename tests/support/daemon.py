@@ -28,9 +28,10 @@ PATIENCE = float(os.environ.get("PJRTD_TEST_PATIENCE", "1"))
 READY_SECONDS = 30.0 * PATIENCE
 TERMINATE = signal.SIGTERM  # Daemon has a method of the module's name
 
-# What a sanitizer or a failed assertion leaves in the log.
+# What a sanitizer, a failed assertion or the fake plugin leaves in the log.
 REPORTS = ("ERROR: AddressSanitizer", "WARNING: ThreadSanitizer", "ERROR: LeakSanitizer", "FATAL: ThreadSanitizer",
-           "runtime error:", "Assertion `", "*** stack smashing", "free(): invalid", "double free", "malloc(): ")
+           "runtime error:", "Assertion `", "*** stack smashing", "free(): invalid", "double free", "malloc(): ",
+           "fake plugin: rule broken")
 
 # Counters of Admin.Stats that go back to where they were once a client is gone.
 BALANCED = ("connections", "sessions", "buffers", "buffer_bytes", "programs", "staging_bytes", "calls_in_flight")
