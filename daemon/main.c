@@ -60,7 +60,9 @@ static void stop(app *self, bool in_time) {
     _exit(EXIT_SUCCESS);
   }
   if (self->grpc) grpc_front_close(self->grpc);
-  pjrtd_runtime_close(self->runtime);
+  if (pjrtd_runtime_close(self->runtime)) return;
+  fflush(NULL);
+  _exit(EXIT_SUCCESS);
 }
 
 static void on_drain_tick(uv_timer_t *timer) {

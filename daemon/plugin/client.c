@@ -174,6 +174,10 @@ const pjrtd_client_info *pjrtd_client_get_info(const pjrtd_client *client) {
   return &client->info;
 }
 
+size_t pjrtd_client_callbacks_owed(const pjrtd_client *client) {
+  return atomic_load(&client->plugin->callbacks_owed);
+}
+
 pjrtd_status *pjrtd_client_default_assignment(pjrtd_client *client, uint32_t num_replicas, uint32_t num_partitions,
                                               int *out_device_ids) {
   uint64_t count = (uint64_t)num_replicas * num_partitions;

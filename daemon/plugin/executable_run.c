@@ -114,7 +114,7 @@ static pjrtd_status *await_events(const pjrtd_plugin *plugin, PJRT_Event **event
 
 static pjrtd_status *finish(const pjrtd_executable *executable, const pjrtd_execute_call *call, PJRT_Event **events,
                             pjrtd_device_buffer **outputs, size_t num_outputs, bool *out_pending) {
-  const pjrtd_plugin *plugin = executable->client->plugin;
+  pjrtd_plugin *plugin = executable->client->plugin;
   pjrtd_status *first;
   size_t pending = sweep_events(plugin, events, executable->info.num_devices, &first);
   if (__builtin_expect(pending != 0, 0)) {

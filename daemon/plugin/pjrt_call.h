@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include <stdatomic.h>
+
 #include "plugin/plugin.h"
 #include "xla/pjrt/c/pjrt_c_api.h"
 
@@ -22,7 +24,8 @@ struct pjrtd_plugin {
   char *path;             /* owned; as info.path */
   char **extension_names; /* owned, as its texts; as info.extensions */
   pjrtd_value *attributes;
-  bool is_gpu, is_tpu; /* by attributes, extensions and file name, before there is a client */
+  atomic_size_t callbacks_owed; /* `done` of event groups that is still to come */
+  bool is_gpu, is_tpu;          /* by attributes, extensions and file name, before there is a client */
 };
 
 /* Declares `variable` as the arguments of PJRT_<name>, zero but for the fields given. */
@@ -81,7 +84,7 @@ bool pjrtd_event_poll(const pjrtd_plugin *plugin, PJRT_Event *event, pjrtd_statu
 /* Several events that end as one: `done` is called once, when the last has ended, with the first error. */
 typedef struct pjrtd_event_group pjrtd_event_group;
 /* For up to `count` events. */
-pjrtd_event_group *pjrtd_event_group_create(const pjrtd_plugin *plugin, size_t count, pjrtd_event_fn done, void *user);
+pjrtd_event_group *pjrtd_event_group_create(pjrtd_plugin *plugin, size_t count, pjrtd_event_fn done, void *user);
 /* Takes the group and the events. `done` may be called before this returns. */
 void pjrtd_event_group_start(pjrtd_event_group *group, PJRT_Event *const *events, size_t count);
 /* For one event of a group of one. On an error nobody will call back, and both are still the caller's. */

@@ -155,6 +155,10 @@ PJRTD_MUST_USE pjrtd_status *pjrtd_client_check_dtype(const pjrtd_client *client
  * callee's. It must not call the plugin. */
 typedef void (*pjrtd_event_fn)(void *user, pjrtd_status *error);
 
+/* How many such calls are still to come: until they have, what they get must stay, and so must the client. Memory that
+ * was adopted owes one for as long as its buffer lives. Any thread. */
+size_t pjrtd_client_callbacks_owed(const pjrtd_client *client);
+
 /* ---- buffers (plugin/device_buffer.c, plugin/host_transfer.c, plugin/device_layout.c) ---- */
 
 typedef struct pjrtd_device_buffer pjrtd_device_buffer;

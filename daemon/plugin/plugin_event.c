@@ -38,7 +38,7 @@ typedef struct {
 } watch;
 
 struct pjrtd_event_group {
-  const pjrtd_plugin *plugin;
+  pjrtd_plugin *plugin;
   pjrtd_event_fn done;
   void *user;
   atomic_size_t remaining;
@@ -46,7 +46,7 @@ struct pjrtd_event_group {
   watch watches[];
 };
 
-pjrtd_event_group *pjrtd_event_group_create(const pjrtd_plugin *plugin, size_t count, pjrtd_event_fn done, void *user) {
+pjrtd_event_group *pjrtd_event_group_create(pjrtd_plugin *plugin, size_t count, pjrtd_event_fn done, void *user) {
   pjrtd_event_group *group = pjrtd_malloc(sizeof *group + count * sizeof *group->watches);
   if (!group) return NULL;
   group->plugin = plugin;
@@ -65,8 +65,10 @@ static void group_end_one(pjrtd_event_group *group, pjrtd_status *status) {
   pjrtd_status *none = NULL;
   if (status && !atomic_compare_exchange_strong(&group->first_error, &none, status)) pjrtd_status_destroy(status);
   if (atomic_fetch_sub(&group->remaining, 1) != 1) return;
+  pjrtd_plugin *plugin = group->plugin;
   group->done(group->user, atomic_load(&group->first_error));
   pjrtd_free(group);
+  atomic_fetch_sub(&plugin->callbacks_owed, 1); /* after `done`: who sees 0 finds what it posted */
 }
 
 static void on_ready(PJRT_Error *error, void *user) {
@@ -79,19 +81,25 @@ static void on_ready(PJRT_Error *error, void *user) {
 }
 
 pjrtd_status *pjrtd_event_group_start_one(pjrtd_event_group *group, PJRT_Event *event) {
-  atomic_init(&group->remaining, 1);
-  if (!event) {
-    group_end_one(group, PJRTD_OK);
-    return PJRTD_OK;
+  atomic_init(&group->remaining, 1 + (event != NULL)); /* so that the group outlives the call */
+  atomic_fetch_add(&group->plugin->callbacks_owed, 1);
+  if (event) {
+    group->watches[0] = (watch){group, event};
+    PJRTD_ARGS(Event_OnReady, args, .event = event, .callback = on_ready, .user_arg = &group->watches[0]);
+    pjrtd_status *failed = PJRTD_CALL(group->plugin, Event_OnReady, args);
+    if (failed) {
+      atomic_fetch_sub(&group->plugin->callbacks_owed, 1);
+      return failed;
+    }
   }
-  group->watches[0] = (watch){group, event};
-  PJRTD_ARGS(Event_OnReady, args, .event = event, .callback = on_ready, .user_arg = &group->watches[0]);
-  return PJRTD_CALL(group->plugin, Event_OnReady, args);
+  group_end_one(group, PJRTD_OK);
+  return PJRTD_OK;
 }
 
 void pjrtd_event_group_start(pjrtd_event_group *group, PJRT_Event *const *events, size_t count) {
   /* One more than the events, so that `done` cannot come while they are still being registered. */
   atomic_init(&group->remaining, count + 1);
+  atomic_fetch_add(&group->plugin->callbacks_owed, 1);
   for (size_t i = 0; i < count; i++) {
     if (!events[i]) {
       group_end_one(group, PJRTD_OK);

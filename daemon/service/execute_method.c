@@ -188,7 +188,7 @@ static pjrtd_status *run_now(pjrtd_request *request, pjrtd_execute_work *work) {
     work->num_device_outputs = 0;
     status = pjrtd_status_with_origin(status, request->header->call);
   }
-  pjrtd_execute_settle(work, status);
+  status = pjrtd_execute_settle(work, status);
   if (status) return status;
   pjrtd_execute_answer(request->peer, request->header, work, NULL, execute_ns);
   pjrtd_execute_discard(work);
@@ -308,13 +308,12 @@ static void execute_finish(execute_call *execute) {
     /* The outputs were poisoned when it was: only the donated arguments are left to settle. */
     size_t outputs = work->num_outputs;
     work->num_outputs = 0;
-    pjrtd_execute_settle(work, error);
+    pjrtd_status_destroy(pjrtd_execute_settle(work, error));
     work->num_outputs = outputs;
-    pjrtd_status_destroy(error);
     execute_free(execute);
     return;
   }
-  pjrtd_execute_settle(work, error);
+  error = pjrtd_execute_settle(work, error);
   if (error) {
     pjrtd_call_fail(&execute->call, error);
     execute_free(execute);

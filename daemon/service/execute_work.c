@@ -34,21 +34,27 @@ void pjrtd_execute_unprepare(pjrtd_execute_work *work) {
   }
 }
 
-void pjrtd_execute_settle(pjrtd_execute_work *work, const pjrtd_status *error) {
+pjrtd_status *pjrtd_execute_settle(pjrtd_execute_work *work, pjrtd_status *error) {
   const pjrtd_program_info *info = work->program->info;
+  size_t consumed = 0;
+  for (size_t i = 0; info->any_donated && i < work->num_args; i++)
+    if (work->args[i] && info->args[i % info->num_args].donated)
+      consumed += pjrtd_buffer_update_consumed(work->args[i]);
+  if (error && consumed)
+    error = pjrtd_status_with_hint(error, "it had consumed %zu of its donated arguments: upload or compute them again",
+                                   consumed);
   for (size_t i = 0; i < work->num_outputs; i++) {
     pjrtd_buffer *buffer = work->outputs[i];
     if (!buffer) continue;
     if (error) {
-      pjrtd_resource_set_failed(&buffer->resource, pjrtd_status_retain((pjrtd_status *)error));
+      pjrtd_resource_set_failed(&buffer->resource, pjrtd_status_retain(error));
     } else {
       pjrtd_buffer_set(buffer, work->device_outputs[i]);
       work->device_outputs[i] = NULL;
     }
   }
-  for (size_t i = 0; info->any_donated && i < work->num_args; i++)
-    if (work->args[i] && info->args[i % info->num_args].donated) pjrtd_buffer_update_consumed(work->args[i]);
   pjrtd_execute_unprepare(work);
+  return error;
 }
 
 void pjrtd_execute_discard(pjrtd_execute_work *work) {

@@ -37,9 +37,10 @@ PJRTD_MUST_USE pjrtd_status *pjrtd_execute_check(const pjrtd_execute_work *work)
 PJRTD_MUST_USE pjrtd_status *pjrtd_execute_prepare(pjrtd_execute_work *work);
 /* Frees what prepare made of inline arguments. */
 void pjrtd_execute_unprepare(pjrtd_execute_work *work);
-/* After a run: gives kept outputs to their buffers, or fails them with `error` (borrowed; NULL: success); marks donated
- * arguments. Outputs that nobody keeps stay in device_outputs until pjrtd_execute_discard. Loop thread. */
-void pjrtd_execute_settle(pjrtd_execute_work *work, const pjrtd_status *error);
+/* After a run: gives kept outputs to their buffers, or fails them with `error` (NULL: success); marks donated
+ * arguments. Returns `error`, which says how many of those a failed run consumed. Outputs that nobody keeps stay in
+ * device_outputs until pjrtd_execute_discard. Loop thread. */
+PJRTD_MUST_USE pjrtd_status *pjrtd_execute_settle(pjrtd_execute_work *work, pjrtd_status *error);
 void pjrtd_execute_discard(pjrtd_execute_work *work);
 /* The reply of a settled success; the fetched outputs' data comes from their views, or, where those are NULL, from
  * `copies` (one after the other, in the order of `fetch`). */

@@ -12,6 +12,7 @@
 #define LANE_STACK_BYTES (8u << 20)
 /* With no more cores than this, polling would take the core that a running program needs. */
 #define FEW_CORES 2
+#define CALLBACK_PATIENCE_MS 50
 /* A buffer's end takes well under a microsecond. */
 #define FREES_A_TURN 256
 
@@ -154,7 +155,7 @@ pjrtd_status *pjrtd_runtime_create(uv_loop_t *loop, const pjrtd_settings *settin
   pjrtd_start_watch_step("the probe program ran");
   if (!status) status = probe(runtime);
   if (status) {
-    pjrtd_runtime_close(runtime);
+    if (!pjrtd_runtime_close(runtime)) return status; /* the plugin has it for good */
     uv_run(loop, UV_RUN_DEFAULT);
     pjrtd_runtime_destroy(runtime);
     return status;
@@ -163,7 +164,18 @@ pjrtd_status *pjrtd_runtime_create(uv_loop_t *loop, const pjrtd_settings *settin
   return PJRTD_OK;
 }
 
-void pjrtd_runtime_close(pjrtd_runtime *runtime) {
+/* What has ended a moment ago may call back right now. */
+static bool wait_for_callbacks(pjrtd_runtime *runtime) {
+  for (int i = 0; runtime->client && pjrtd_client_callbacks_owed(runtime->client); i++) {
+    if (i == CALLBACK_PATIENCE_MS) return false;
+    usleep(1000);
+  }
+  if (runtime->mailbox) pjrtd_mailbox_drain(runtime->mailbox);
+  free_some(runtime, SIZE_MAX);
+  return true;
+}
+
+bool pjrtd_runtime_close(pjrtd_runtime *runtime) {
   for (size_t i = 0; i < runtime->num_devices; i++) {
     if (runtime->device_lanes) pjrtd_lane_destroy(runtime->device_lanes[i]);
     if (runtime->open_lanes) pjrtd_lane_destroy(runtime->open_lanes[i]);
@@ -177,11 +189,13 @@ void pjrtd_runtime_close(pjrtd_runtime *runtime) {
   pjrtd_lane_destroy(reaper);
   if (runtime->mailbox) pjrtd_mailbox_drain(runtime->mailbox);
   free_some(runtime, SIZE_MAX);
+  if (!wait_for_callbacks(runtime)) return false;
   pjrtd_client_destroy(PJRTD_TAKE(runtime->client));
   pjrtd_mailbox_close(runtime->mailbox);
   pjrtd_deadlines_close(&runtime->deadlines);
   uv_close((uv_handle_t *)&runtime->stall_timer, NULL);
   uv_close((uv_handle_t *)&runtime->more, NULL);
+  return true;
 }
 
 void pjrtd_runtime_destroy(pjrtd_runtime *runtime) {

@@ -70,8 +70,9 @@ typedef struct pjrtd_runtime {
 PJRTD_MUST_USE pjrtd_status *pjrtd_runtime_create(uv_loop_t *loop, const pjrtd_settings *settings, pjrtd_plugin *plugin,
                                                   pjrtd_runtime **out_runtime);
 /* Ends the lanes (waits for what they run, unless stuck), closes handles. Then run the loop until nothing is left, and
- * call destroy. */
-void pjrtd_runtime_close(pjrtd_runtime *runtime);
+ * call destroy. False where the plugin still owes callbacks, for executions and copies that have not ended: then
+ * nothing more can be taken down, and the process has to end as it is. */
+bool pjrtd_runtime_close(pjrtd_runtime *runtime);
 void pjrtd_runtime_destroy(pjrtd_runtime *runtime);
 
 /* Calls `visit` with each lane in turn. */

@@ -6,14 +6,15 @@
 
 fake_storage *fake_storage_make(size_t bytes) {
   fake_storage *storage = calloc(1, sizeof *storage);
+  atomic_init(&storage->references, 1);
   storage->data = malloc(bytes ? bytes : 1);
   storage->bytes = bytes;
   return storage;
 }
 
-/* The host's memory goes back to it. */
-void fake_storage_free(fake_storage *storage) {
-  if (!storage) return;
+/* With the last reference the host's memory goes back to it. */
+void fake_storage_release(fake_storage *storage) {
+  if (!storage || atomic_fetch_sub(&storage->references, 1) != 1) return;
   if (storage->adopted)
     fake_event_end(storage->adopted, 0, NULL, 0);
   else
@@ -43,17 +44,16 @@ static PJRT_Buffer *check(PJRT_Buffer *buffer, const char *function) {
 /* ---- from the host ---- */
 
 typedef struct {
-  PJRT_Event *done;
-  fake_storage *to;
+  fake_pending *pending;
+  fake_storage *to; /* with a reference: the buffer may go meanwhile */
   const void *from; /* NULL: it is copied already, or stays where it is */
-  bool only_adopts;
 } upload;
 
 static void finish_upload(void *user, const fake_plan *plan) {
   upload *self = user;
   if (self->from) memcpy(self->to->data, self->from, self->to->bytes);
-  if (self->done && !self->only_adopts)
-    fake_event_end(self->done, plan->event_code, plan->event_text, plan->event_text_bytes);
+  fake_storage_release(self->to);
+  fake_pending_end(self->pending, plan);
   free(self);
 }
 
@@ -91,8 +91,11 @@ PJRT_Error *fake_Client_BufferFromHostBuffer(PJRT_Client_BufferFromHostBuffer_Ar
   }
   args->buffer = fake_buffer_make(&tensor, storage, args->device, NULL);
   args->done_with_host_buffer = done;
+  atomic_fetch_add(&storage->references, 1);
   upload *self = malloc(sizeof *self);
-  *self = (upload){done, storage, adopts || copies_now ? NULL : args->data, adopts};
+  *self = (upload){fake_pending_make(), storage, adopts || copies_now ? NULL : args->data};
+  args->buffer->making = self->pending;
+  if (done && !adopts) fake_pending_tell(self->pending, done);
   fake_when_planned(&plan, finish_upload, self);
   return NULL;
 }
@@ -141,7 +144,7 @@ PJRT_Error *fake_Buffer_Destroy(PJRT_Buffer_Destroy_Args *args) {
   FAKE_ENTER_DESTROY(Buffer_Destroy, buffer->own);
   FAKE_RULE(!atomic_load(&buffer->users), "a buffer was destroyed while an execution or a copy uses it");
   fake_object_destroy(&buffer->object, FAKE_BUFFER, "Buffer_Destroy");
-  fake_storage_free(buffer->storage);
+  fake_storage_release(buffer->storage);
   buffer->storage = NULL;
   return plan.error;
 }
@@ -158,12 +161,11 @@ PJRT_Error *fake_Buffer_ReadyEvent(PJRT_Buffer_ReadyEvent_Args *args) {
   FAKE_ENTER(Buffer_ReadyEvent, buffer->own);
   if (!buffer->storage) return deleted();
   args->event = plan.event_null ? NULL : fake_event_make();
-  if (!args->event || (buffer->run && fake_run_await(buffer->run, args->event))) return NULL;
-  int code = plan.event_code;
-  const char *text = plan.event_text;
-  size_t bytes = plan.event_text_bytes;
-  if (buffer->run && !text) fake_run_result(buffer->run, &code, &text, &bytes);
-  fake_event_end(args->event, code, text, bytes);
+  if (!args->event) return NULL;
+  if (plan.event_text || !buffer->making)
+    fake_event_end(args->event, plan.event_code, plan.event_text, plan.event_text_bytes);
+  else
+    fake_pending_tell(buffer->making, args->event);
   return NULL;
 }
 

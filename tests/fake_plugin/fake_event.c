@@ -130,6 +130,50 @@ PJRT_Error *fake_Event_OnReady(PJRT_Event_OnReady_Args *args) {
   return NULL;
 }
 
+/* ---- what several events wait for ---- */
+
+struct fake_pending {
+  fake_pending *next; /* of all that ever were, for a leak checker */
+  bool ended;         /* under the mutex, as what follows */
+  PJRT_Event *waiting;
+  fake_plan how;
+};
+
+static fake_pending *all; /* under the mutex */
+
+fake_pending *fake_pending_make(void) {
+  fake_pending *pending = calloc(1, sizeof *pending);
+  pthread_mutex_lock(&mutex);
+  pending->next = all;
+  all = pending;
+  pthread_mutex_unlock(&mutex);
+  return pending;
+}
+
+void fake_pending_tell(fake_pending *pending, PJRT_Event *event) {
+  pthread_mutex_lock(&mutex);
+  bool ended_already = pending->ended;
+  if (!ended_already) {
+    event->next = pending->waiting;
+    pending->waiting = event;
+  }
+  pthread_mutex_unlock(&mutex);
+  if (ended_already)
+    fake_event_end(event, pending->how.event_code, pending->how.event_text, pending->how.event_text_bytes);
+}
+
+void fake_pending_end(fake_pending *pending, const fake_plan *plan) {
+  pthread_mutex_lock(&mutex);
+  pending->ended = true;
+  pending->how = *plan;
+  PJRT_Event *waiting = pending->waiting;
+  pthread_mutex_unlock(&mutex);
+  for (PJRT_Event *next; waiting; waiting = next) {
+    next = waiting->next;
+    fake_event_end(waiting, plan->event_code, plan->event_text, plan->event_text_bytes);
+  }
+}
+
 /* ---- later ---- */
 
 typedef struct {

@@ -107,12 +107,18 @@ struct PJRT_Event {
   size_t text_bytes;
   PJRT_Event_OnReadyCallback callback;
   void *user;
-  PJRT_Event *next; /* of those that wait for the same execution */
+  PJRT_Event *next; /* of those that wait for the same thing */
 };
 
 PJRT_Event *fake_event_make(void);
 /* Ends it, with an error where `text` is not NULL, and calls back. */
 void fake_event_end(PJRT_Event *event, int code, const char *text, size_t text_bytes);
+/* Something under way, whose end several events tell. Never freed. */
+typedef struct fake_pending fake_pending;
+fake_pending *fake_pending_make(void);
+/* Adds an event, or ends it at once where that has come. */
+void fake_pending_tell(fake_pending *pending, PJRT_Event *event);
+void fake_pending_end(fake_pending *pending, const fake_plan *plan);
 /* Calls `work` now, or later on a thread of its own, as the plan says. */
 void fake_when_planned(const fake_plan *plan, void (*work)(void *user, const fake_plan *plan), void *user);
 
@@ -165,31 +171,24 @@ uint8_t *fake_module_encode(const fake_module *module, int64_t lie, size_t *out_
 /* ---- buffers (fake_buffer.c) ---- */
 
 typedef struct {
+  atomic_int references; /* of buffers, and of copies under way */
   uint8_t *data;
   size_t bytes;
   PJRT_Event *adopted; /* the host's memory, given back through this; NULL: ours */
 } fake_storage;
-
-typedef struct fake_run fake_run;
 
 struct PJRT_Buffer {
   fake_object object;
   fake_tensor tensor;
   fake_storage *storage; /* NULL: deleted */
   PJRT_Device *device;
-  atomic_int users; /* executions that still read or write it */
-  fake_run *run;    /* the execution that makes it; NULL: none */
+  atomic_int users;     /* executions that still read or write it */
+  fake_pending *making; /* what it comes of; NULL: it was there at once */
   fake_script *own;
 };
 PJRT_Buffer *fake_buffer_make(const fake_tensor *tensor, fake_storage *storage, PJRT_Device *device, fake_script *own);
 fake_storage *fake_storage_make(size_t bytes);
-void fake_storage_free(fake_storage *storage);
-
-/* ---- executions (fake_executable.c) ---- */
-
-/* Adds the event to those that end with the execution; false where that has ended, and how. */
-bool fake_run_await(fake_run *run, PJRT_Event *event);
-bool fake_run_result(fake_run *run, int *code, const char **text, size_t *text_bytes);
+void fake_storage_release(fake_storage *storage);
 
 /* ---- the table (fake_table.c): one function a slot ---- */
 
@@ -199,7 +198,8 @@ bool fake_run_result(fake_run *run, int *code, const char **text, size_t *text_b
   X(Error_GetCode)                                                                                                    \
   X(Event_Destroy)                                                                                                    \
   X(Event_IsReady)                                                                                                    \
-  X(Event_Await) X(Event_OnReady) X(Client_Create) X(Client_Destroy) X(Client_PlatformName) X(Client_PlatformVersion) \
+  X(Event_Await)                                                                                                      \
+  X(Event_OnReady) X(Client_Create) X(Client_Destroy) X(Client_PlatformName) X(Client_PlatformVersion)                \
       X(Client_ProcessIndex) X(Client_Devices) X(Client_AddressableDevices) X(Client_DefaultDeviceAssignment)         \
           X(Client_Compile) X(Client_BufferFromHostBuffer) X(Device_GetDescription) X(DeviceDescription_Id)           \
               X(DeviceDescription_Kind) X(Executable_Destroy) X(Executable_Name) X(Executable_NumReplicas)            \

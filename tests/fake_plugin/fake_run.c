@@ -1,47 +1,16 @@
 /* Executions. The outputs are computed when the execution's event ends: until then they hold rubbish. */
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "fake_executable.h"
 
-struct fake_run {
-  fake_run *next; /* of all that ever were, for a leak checker */
+typedef struct {
   PJRT_LoadedExecutable *loaded;
   PJRT_Buffer *args[FAKE_MAX_TENSORS], *outputs[FAKE_MAX_TENSORS];
   uint8_t *inputs[FAKE_MAX_TENSORS]; /* the arguments' data; a donated one's may be an output's by now */
   fake_storage *dropped[FAKE_MAX_TENSORS];
-  PJRT_Event *event;
-  bool ended; /* under the mutex, as what follows */
-  PJRT_Event *waiting;
-  int code;
-  const char *text; /* NULL: it succeeded */
-  size_t text_bytes;
-};
-
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-static fake_run *all; /* under the mutex */
-
-bool fake_run_await(fake_run *run, PJRT_Event *event) {
-  pthread_mutex_lock(&mutex);
-  bool waits = !run->ended;
-  if (waits) {
-    event->next = run->waiting;
-    run->waiting = event;
-  }
-  pthread_mutex_unlock(&mutex);
-  return waits;
-}
-
-bool fake_run_result(fake_run *run, int *code, const char **text, size_t *text_bytes) {
-  pthread_mutex_lock(&mutex);
-  *code = run->code;
-  *text = run->text;
-  *text_bytes = run->text_bytes;
-  bool ended = run->ended;
-  pthread_mutex_unlock(&mutex);
-  return ended;
-}
+  fake_pending *pending;
+} fake_run;
 
 /* ---- computing ---- */
 
@@ -96,21 +65,11 @@ static void finish(void *user, const fake_plan *plan) {
   }
   for (size_t i = 0; i < module->num_args; i++) {
     atomic_fetch_sub(&run->args[i]->users, 1);
-    fake_storage_free(run->dropped[i]);
+    fake_storage_release(run->dropped[i]);
   }
   atomic_fetch_sub(&run->loaded->users, 1);
-  pthread_mutex_lock(&mutex);
-  run->ended = true;
-  run->code = plan->event_code;
-  run->text = plan->event_text;
-  run->text_bytes = plan->event_text_bytes;
-  PJRT_Event *waiting = run->waiting;
-  pthread_mutex_unlock(&mutex);
-  for (PJRT_Event *next; waiting; waiting = next) {
-    next = waiting->next;
-    fake_event_end(waiting, plan->event_code, plan->event_text, plan->event_text_bytes);
-  }
-  if (run->event) fake_event_end(run->event, plan->event_code, plan->event_text, plan->event_text_bytes);
+  fake_pending_end(run->pending, plan);
+  free(run);
 }
 
 /* ---- the call ---- */
@@ -163,12 +122,13 @@ static void consume(fake_run *run, const PJRT_LoadedExecutable_Execute_Args *arg
 static PJRT_Error *fail(fake_run *run, const PJRT_LoadedExecutable_Execute_Args *args, const fake_plan *plan) {
   if (plan->consume) consume(run, args, NULL);
   for (size_t i = 0; i < run->loaded->module.num_args; i++) {
-    fake_storage_free(run->dropped[i]);
+    fake_storage_release(run->dropped[i]);
     atomic_fetch_sub(&run->args[i]->users, 1);
   }
   atomic_fetch_sub(&run->loaded->users, 1);
   for (size_t i = 0; i < run->loaded->module.num_outputs; i++) memset(&args->output_lists[0][i], 0x5A, sizeof(void *));
   if (args->device_complete_events) memset(args->device_complete_events, 0x5A, sizeof(void *));
+  free(run);
   return plan->error;
 }
 
@@ -180,10 +140,6 @@ PJRT_Error *fake_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *ar
   const fake_module *module = &loaded->module;
   check_arguments(args, module);
   fake_run *run = calloc(1, sizeof *run);
-  pthread_mutex_lock(&mutex);
-  run->next = all;
-  all = run;
-  pthread_mutex_unlock(&mutex);
   run->loaded = loaded;
   atomic_fetch_add(&loaded->users, 1);
   for (size_t i = 0; i < module->num_args; i++) {
@@ -194,6 +150,7 @@ PJRT_Error *fake_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *ar
   fake_plan plan = fake_plan_for("LoadedExecutable_Execute", loaded->own);
   if (plan.error) return fail(run, args, &plan);
 
+  run->pending = fake_pending_make();
   fake_storage *storages[FAKE_MAX_TENSORS] = {NULL};
   consume(run, args, storages);
   for (size_t i = 0; i < module->num_outputs; i++) {
@@ -203,17 +160,18 @@ PJRT_Error *fake_LoadedExecutable_Execute(PJRT_LoadedExecutable_Execute_Args *ar
       memset(storages[i]->data, 0xEE, storages[i]->bytes);
     }
     if (plan.lies && i == 0) {
-      fake_storage_free(storages[i]);
+      fake_storage_release(storages[i]);
       continue;
     }
     PJRT_Buffer *output = run->outputs[i] =
         fake_buffer_make(&module->outputs[i], storages[i], loaded->client->list[0], loaded->own);
-    output->run = run;
+    output->making = run->pending;
     atomic_fetch_add(&output->users, 1);
     args->output_lists[0][i] = output;
   }
-  run->event = plan.event_null || !args->device_complete_events ? NULL : fake_event_make();
-  if (args->device_complete_events) args->device_complete_events[0] = run->event;
+  PJRT_Event *event = plan.event_null || !args->device_complete_events ? NULL : fake_event_make();
+  if (args->device_complete_events) args->device_complete_events[0] = event;
+  if (event) fake_pending_tell(run->pending, event);
   fake_when_planned(&plan, finish, run);
   return NULL;
 }

@@ -82,6 +82,9 @@ pjrtd_status *pjrtd_client_create(pjrtd_plugin *plugin, const pjrtd_value *optio
   return PJRTD_OK;
 }
 void pjrtd_client_destroy(pjrtd_client *client) {}
+size_t pjrtd_client_callbacks_owed(const pjrtd_client *client) {
+  return 0;
+}
 const pjrtd_client_info *pjrtd_client_get_info(const pjrtd_client *client) {
   return &client->info;
 }
