@@ -174,10 +174,18 @@ static pjrtd_status *load_plugin(const app *self, pjrtd_plugin **out_plugin) {
   return status;
 }
 
+static pjrtd_status *explain_start(pjrtd_status *status, const char *path) {
+  status = pjrtd_status_context(status, "starting the plugin %s", path);
+  if (*pjrtd_status_hint(status)) return status;
+  return pjrtd_status_with_hint(status, "see whether its device and driver work, or name another plugin with --plugin");
+}
+
 static pjrtd_status *start(app *self) {
   pjrtd_plugin *plugin;
   PJRTD_TRY(load_plugin(self, &plugin));
-  PJRTD_TRY(pjrtd_runtime_create(&self->loop, &self->settings, plugin, &self->runtime), "starting the plugin");
+  PJRTD_AUTO_FREE char *path = pjrtd_strdup(pjrtd_plugin_get_info(plugin)->path);
+  pjrtd_status *status = pjrtd_runtime_create(&self->loop, &self->settings, plugin, &self->runtime);
+  if (status) return explain_start(status, path ? path : "");
   pjrtd_start_watch_end();
   PJRTD_TRY(pjrtd_service_init());
   PJRTD_TRY(local_server_create(self->runtime, &self->server));

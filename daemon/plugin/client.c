@@ -88,7 +88,7 @@ static pjrtd_status *create(pjrtd_client *client, option_list *list) {
   }
   if (status)
     return pjrtd_status_with_hint(
-        pjrtd_status_context(status, "creating the client of %s", client->plugin->path),
+        pjrtd_status_context(status, "creating the plugin's client"),
         "see whether the create options (--option) are right, and the device is there and free");
   client->create_options = list->values;
   client->info.create_options = list->values;
@@ -150,8 +150,8 @@ pjrtd_status *pjrtd_client_create(pjrtd_plugin *plugin, const pjrtd_value *optio
   if (client->info.num_addressable_devices == 0)
     return pjrtd_status_with_hint(
         pjrtd_status_make(PJRTD_CODE_FAILED_PRECONDITION,
-                          "the plugin %s found no device: its client has %zu, of which this process can use none",
-                          plugin->path, client->info.num_devices),
+                          "the plugin found no device: its client has %zu, of which this process can use none",
+                          client->info.num_devices),
         "see whether the accelerator is there, its driver is loaded and this user may use it");
   *out_client = PJRTD_TAKE(client);
   return PJRTD_OK;

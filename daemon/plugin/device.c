@@ -12,6 +12,17 @@
     PJRTD_TRY(pjrtd_plugin_copy_text(text_args_.text_field, text_args_.size_field, (char **)(out))); \
   } while (0)
 
+/* Of devices, or of memory spaces. */
+#define MAX_LIST 65536
+
+pjrtd_status *pjrtd_plugin_check_list(const void *list, size_t count, const char *what) {
+  if (count > MAX_LIST)
+    return PJRTD_INTERNAL("the plugin says that it has %zu %s; over %d cannot be", count, what, MAX_LIST);
+  if (count && !list)
+    return PJRTD_INTERNAL("the plugin says that it has %zu %s, but gives no list of them", count, what);
+  return PJRTD_OK;
+}
+
 static pjrtd_status *read_memory(pjrtd_client *client, PJRT_Memory *handle, pjrtd_memory *memory) {
   const pjrtd_plugin *plugin = client->plugin;
   memory->handle = handle;
@@ -35,6 +46,7 @@ static pjrtd_status *read_memories(pjrtd_client *client) {
     if (status) args.num_addressable_memories = 0;
     pjrtd_status_destroy(status);
   }
+  PJRTD_TRY(pjrtd_plugin_check_list(args.addressable_memories, args.num_addressable_memories, "memory spaces"));
   client->memories = pjrtd_calloc(args.num_addressable_memories, sizeof *client->memories);
   if (!client->memories) return pjrtd_status_oom();
   client->info.memories = client->memories;
@@ -64,6 +76,7 @@ static pjrtd_status *read_device_memories(pjrtd_client *client, pjrtd_device *de
   PJRTD_ARGS(Device_AddressableMemories, args, .device = device->handle);
   if (client->info.num_memories && PJRTD_HAS(plugin, Device_AddressableMemories))
     PJRTD_TRY(PJRTD_CALL(plugin, Device_AddressableMemories, args));
+  PJRTD_TRY(pjrtd_plugin_check_list(args.memories, args.num_memories, "memory spaces"));
   const pjrtd_memory **memories = pjrtd_calloc(args.num_memories, sizeof *memories);
   if (!memories) return pjrtd_status_oom();
   device->memories = memories;
@@ -85,6 +98,7 @@ static pjrtd_status *read_description(pjrtd_client *client, pjrtd_device *device
   PJRTD_ARGS(Device_GetDescription, get, .device = device->handle);
   PJRTD_TRY(PJRTD_CALL(plugin, Device_GetDescription, get));
   PJRT_DeviceDescription *description = get.device_description;
+  if (!description) return PJRTD_INTERNAL("the plugin gives no description of a device");
   PJRTD_ARGS(DeviceDescription_Id, id, .device_description = description);
   PJRTD_TRY(PJRTD_CALL(plugin, DeviceDescription_Id, id));
   device->id = id.id;
@@ -125,6 +139,8 @@ static pjrtd_status *read_devices(pjrtd_client *client) {
   PJRTD_TRY(PJRTD_CALL(client->plugin, Client_Devices, all));
   PJRTD_ARGS(Client_AddressableDevices, ours, .client = client->handle);
   PJRTD_TRY(PJRTD_CALL(client->plugin, Client_AddressableDevices, ours));
+  PJRTD_TRY(pjrtd_plugin_check_list(all.devices, all.num_devices, "devices"));
+  PJRTD_TRY(pjrtd_plugin_check_list(ours.addressable_devices, ours.num_addressable_devices, "addressable devices"));
   client->devices = pjrtd_calloc(all.num_devices, sizeof *client->devices);
   if (!client->devices) return pjrtd_status_oom();
   client->info.devices = client->devices;
@@ -140,8 +156,14 @@ static pjrtd_status *read_devices(pjrtd_client *client) {
       client->info.num_addressable_devices++;
     }
     PJRTD_TRY(read_device(client, device));
+    for (size_t j = 0; j < i; j++)
+      if (client->devices[j].id == device->id)
+        return PJRTD_INTERNAL("the plugin gives two devices the id %d", device->id);
   }
-  return PJRTD_OK;
+  if (client->info.num_addressable_devices == ours.num_addressable_devices) return PJRTD_OK;
+  return PJRTD_INTERNAL(
+      "the plugin says that this process has %zu addressable devices, of which %zu are among its %zu devices",
+      ours.num_addressable_devices, client->info.num_addressable_devices, all.num_devices);
 }
 
 pjrtd_status *pjrtd_client_read_devices(pjrtd_client *client) {

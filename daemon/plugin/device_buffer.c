@@ -3,6 +3,9 @@
 
 #include "plugin/buffer_internal.h"
 
+/* More cannot be: what is counted with such numbers must not overflow. */
+#define MAX_DEVICE_BYTES ((size_t)1 << 50)
+
 pjrtd_device_buffer *pjrtd_device_buffer_alloc(pjrtd_client *client, const pjrtd_tensor_type *type, uint64_t host_bytes,
                                                const pjrtd_device *device, const pjrtd_memory *memory,
                                                const pjrtd_layout *layout) {
@@ -99,7 +102,7 @@ uint64_t pjrtd_device_buffer_device_bytes(const pjrtd_device_buffer *buffer) {
   PJRTD_ARGS(Buffer_OnDeviceSizeInBytes, args, .buffer = buffer->handle);
   pjrtd_status *failed = PJRTD_CALL(buffer->client->plugin, Buffer_OnDeviceSizeInBytes, args);
   pjrtd_status_ignore(failed);
-  return failed ? buffer->host_bytes : args.on_device_size_in_bytes;
+  return failed || args.on_device_size_in_bytes > MAX_DEVICE_BYTES ? buffer->host_bytes : args.on_device_size_in_bytes;
 }
 
 const pjrtd_device *pjrtd_device_buffer_device(const pjrtd_device_buffer *buffer) {

@@ -17,6 +17,9 @@ struct pjrtd_client {
 PJRTD_MUST_USE pjrtd_status *pjrtd_client_read_devices(pjrtd_client *client);
 void pjrtd_client_deinit_devices(pjrtd_client *client);
 
+/* INTERNAL where the plugin says that it has more of `what` than can be, or has some and gives no list of them. */
+PJRTD_MUST_USE pjrtd_status *pjrtd_plugin_check_list(const void *list, size_t count, const char *what);
+
 /* NULL where there is none. */
 const pjrtd_device *pjrtd_client_device_of(const pjrtd_client *client, const PJRT_Device *handle);
 const pjrtd_memory *pjrtd_client_memory_of(const pjrtd_client *client, const PJRT_Memory *handle);

@@ -57,6 +57,7 @@ static pjrtd_status *compile(pjrtd_client *client, const char *code, size_t code
   if (status)
     return pjrtd_status_code(status) == PJRTD_CODE_UNKNOWN ? pjrtd_status_with_code(status, PJRTD_CODE_INVALID_ARGUMENT)
                                                            : status;
+  if (!*out_handle) return PJRTD_INTERNAL("the plugin made no program, and gave no error");
   return PJRTD_OK;
 }
 

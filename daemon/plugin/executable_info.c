@@ -8,6 +8,10 @@
 #include "plugin/executable_internal.h"
 #include "plugin/hlo_module.h"
 
+/* Constants may make it big, but not this big. */
+#define MAX_MODULE_BYTES ((size_t)1 << 40)
+#define MAX_FINGERPRINT_BYTES 4096
+
 /* ---- texts and counts ---- */
 
 static pjrtd_status *read_fingerprint(pjrtd_executable *executable, PJRT_Executable *described) {
@@ -15,7 +19,7 @@ static pjrtd_status *read_fingerprint(pjrtd_executable *executable, PJRT_Executa
   pjrtd_status *none = PJRTD_CALL(executable->client->plugin, Executable_Fingerprint, args);
   size_t size = none || !args.executable_fingerprint ? 0 : args.executable_fingerprint_size;
   pjrtd_status_ignore(none);
-  if (size > SIZE_MAX / 2 - 1) size = 0;
+  if (size > MAX_FINGERPRINT_BYTES) size = MAX_FINGERPRINT_BYTES;
   executable->fingerprint = pjrtd_malloc(2 * size + 1);
   if (!executable->fingerprint) return pjrtd_status_oom();
   for (size_t i = 0; i < size; i++) {
@@ -28,6 +32,18 @@ static pjrtd_status *read_fingerprint(pjrtd_executable *executable, PJRT_Executa
   return PJRTD_OK;
 }
 
+/* One process of several has some of a program's devices; one alone has them all. */
+static pjrtd_status *check_counts(const pjrtd_executable *executable, size_t replicas, size_t partitions) {
+  const pjrtd_client_info *client = &executable->client->info;
+  size_t devices = executable->info.num_devices, product;
+  bool alone = client->num_addressable_devices == client->num_devices;
+  if (!__builtin_mul_overflow(replicas, partitions, &product) && product && replicas <= UINT32_MAX &&
+      partitions <= UINT32_MAX && (alone ? product == devices : product >= devices))
+    return PJRTD_OK;
+  return PJRTD_INTERNAL("the plugin says that the program has %zu replicas of %zu partitions, on %zu devices", replicas,
+                        partitions, devices);
+}
+
 static pjrtd_status *read_facts(pjrtd_executable *executable, PJRT_Executable *described) {
   const pjrtd_plugin *plugin = executable->client->plugin;
   PJRTD_ARGS(Executable_Name, name, .executable = described);
@@ -38,6 +54,7 @@ static pjrtd_status *read_facts(pjrtd_executable *executable, PJRT_Executable *d
   PJRTD_TRY(PJRTD_CALL(plugin, Executable_NumReplicas, replicas));
   PJRTD_ARGS(Executable_NumPartitions, partitions, .executable = described);
   PJRTD_TRY(PJRTD_CALL(plugin, Executable_NumPartitions, partitions));
+  PJRTD_TRY(check_counts(executable, replicas.num_replicas, partitions.num_partitions));
   executable->info.num_replicas = (uint32_t)replicas.num_replicas;
   executable->info.num_partitions = (uint32_t)partitions.num_partitions;
   PJRTD_ARGS(Executable_SizeOfGeneratedCodeInBytes, code, .executable = described);
@@ -51,11 +68,13 @@ static pjrtd_status *read_devices(pjrtd_executable *executable) {
   PJRTD_ARGS(LoadedExecutable_AddressableDevices, args, .executable = executable->handle);
   PJRTD_TRY(PJRTD_CALL(client->plugin, LoadedExecutable_AddressableDevices, args));
   size_t count = args.num_addressable_devices;
+  PJRTD_TRY(pjrtd_plugin_check_list(args.addressable_devices, count, "devices for the program"));
   executable->devices = pjrtd_calloc(count ? count : 1, sizeof *executable->devices);
   if (!executable->devices) return pjrtd_status_oom();
   for (size_t i = 0; i < count; i++) {
     executable->devices[i] = pjrtd_client_device_of(client, args.addressable_devices[i]);
-    if (!executable->devices[i]) return PJRTD_INTERNAL("the program runs on a device that the client does not have");
+    if (!executable->devices[i] || !executable->devices[i]->addressable)
+      return PJRTD_INTERNAL("the program runs on a device that the client does not have");
   }
   if (count == 0) { /* portable: it runs where it is told to, which here is the first device */
     for (size_t i = 0; i < client->info.num_devices; i++)
@@ -94,6 +113,9 @@ static pjrtd_status *read_tensor(const Xla__ShapeProto *shape, pjrtd_program_ten
   if (!dims) return pjrtd_status_oom();
   tensor->type.dims = dims;
   tensor->type.rank = (uint32_t)shape->n_dimensions;
+  for (size_t i = 0; i < shape->n_dimensions; i++)
+    if (dims[i] < 0) tensor->unsupported = "it has a negative dimension";
+  if (tensor->unsupported) return PJRTD_OK;
   for (size_t i = 0; i < shape->n_is_dynamic_dimension; i++)
     if (shape->is_dynamic_dimension[i]) tensor->unsupported = "it has a dimension of dynamic size";
   pjrtd_status *too_big = pjrtd_tensor_type_check(&tensor->type, &tensor->host_bytes);
@@ -161,15 +183,23 @@ static pjrtd_status *read_program(pjrtd_executable *executable, PJRT_Executable 
   PJRT_Program program = {.struct_size = PJRT_Program_STRUCT_SIZE};
   PJRTD_ARGS(Executable_OptimizedProgram, args, .executable = described, .program = &program);
   PJRTD_TRY(PJRTD_CALL(plugin, Executable_OptimizedProgram, args));
-  PJRTD_AUTO_FREE char *code = pjrtd_malloc(program.code_size);
+  size_t room = program.code_size;
+  if (room > MAX_MODULE_BYTES)
+    return PJRTD_INTERNAL("the plugin says that the optimised program has %zu bytes, which cannot be", room);
+  PJRTD_AUTO_FREE char *code = pjrtd_malloc(room);
   if (!code) return pjrtd_status_oom();
   program.code = code;
   PJRTD_TRY(PJRTD_CALL(plugin, Executable_OptimizedProgram, args));
+  if (program.code_size > room)
+    return PJRTD_INTERNAL("the plugin's optimised program grew from %zu to %zu bytes between two calls", room,
+                          program.code_size);
+  if (!program.format) program.format_size = 0;
   bool with_config = program.format_size == 15 && memcmp(program.format, "hlo_with_config", 15) == 0;
   if (!with_config && !(program.format_size == 3 && memcmp(program.format, "hlo", 3) == 0))
     return pjrtd_status_make(PJRTD_CODE_UNIMPLEMENTED,
                              "the plugin gives its optimised program as \"%.*s\"; pjrtd reads hlo and hlo_with_config",
-                             (int)(program.format_size < 64 ? program.format_size : 64), program.format);
+                             (int)(program.format_size < 64 ? program.format_size : 64),
+                             program.format ? program.format : "");
   pjrtd_hlo_module module;
   PJRTD_TRY(pjrtd_hlo_module_read((const uint8_t *)code, program.code_size, with_config, &module));
   pjrtd_status *status = read_module(executable, &module);
@@ -249,6 +279,7 @@ pjrtd_status *pjrtd_executable_read_info(pjrtd_executable *executable) {
   const pjrtd_plugin *plugin = executable->client->plugin;
   PJRTD_ARGS(LoadedExecutable_GetExecutable, get, .loaded_executable = executable->handle);
   PJRTD_TRY(PJRTD_CALL(plugin, LoadedExecutable_GetExecutable, get));
+  if (!get.executable) return PJRTD_INTERNAL("the plugin does not describe the program that it compiled");
   pjrtd_status *status = read_described(executable, get.executable);
   PJRTD_ARGS(Executable_Destroy, destroy, .executable = get.executable);
   pjrtd_status_ignore(PJRTD_CALL(plugin, Executable_Destroy, destroy));

@@ -135,6 +135,19 @@ static pjrtd_status *finish(const pjrtd_executable *executable, const pjrtd_exec
   return PJRTD_OK;
 }
 
+/* The plugin gave fewer outputs than it said. Those that there are may be written to until the devices are done. */
+static pjrtd_status *incomplete(const pjrtd_executable *executable, const handles *lists, pjrtd_device_buffer **outputs,
+                                size_t num_outputs) {
+  size_t missing = 0;
+  while (outputs[missing]->handle) missing++;
+  pjrtd_status *status =
+      await_events(executable->client->plugin, lists->events, executable->info.num_devices, PJRTD_OK);
+  destroy_outputs(outputs, num_outputs);
+  if (status) return status;
+  return PJRTD_INTERNAL("the plugin ran the program, but gave no buffer for output %zu, and no error",
+                        missing % executable->info.num_outputs);
+}
+
 static pjrtd_status *run(const pjrtd_executable *executable, const pjrtd_execute_call *call, const handles *lists,
                          pjrtd_device_buffer **out_outputs, bool *out_pending) {
   const pjrtd_program_info *info = &executable->info;
@@ -151,7 +164,9 @@ static pjrtd_status *run(const pjrtd_executable *executable, const pjrtd_execute
     destroy_outputs(out_outputs, num_outputs); /* none has a handle yet */
     return status;
   }
-  for (size_t i = 0; i < num_outputs; i++) out_outputs[i]->handle = lists->outputs[i];
+  bool complete = true;
+  for (size_t i = 0; i < num_outputs; i++) complete &= (out_outputs[i]->handle = lists->outputs[i]) != NULL;
+  if (__builtin_expect(!complete, 0)) return incomplete(executable, lists, out_outputs, num_outputs);
   return finish(executable, call, lists->events, out_outputs, num_outputs, out_pending);
 }
 

@@ -39,6 +39,10 @@ static pjrtd_status *upload(pjrtd_client *client, const void *data, const pjrtd_
              .type = (PJRT_Buffer_Type)type->dtype, .dims = type->dims, .num_dims = type->rank,
              .host_buffer_semantics = semantics, .device = device->handle, .memory = memory ? memory->handle : NULL);
   PJRTD_TRY(PJRTD_CALL(client->plugin, Client_BufferFromHostBuffer, args));
+  if (!args.buffer) {
+    pjrtd_event_drop(client->plugin, args.done_with_host_buffer);
+    return PJRTD_INTERNAL("the plugin made no buffer, and gave no error");
+  }
   buffer->handle = args.buffer;
   *out_done = args.done_with_host_buffer;
   *out_buffer = PJRTD_TAKE(buffer);

@@ -203,7 +203,8 @@ const void *pjrtd_device_buffer_view(pjrtd_device_buffer *buffer);
 PJRTD_MUST_USE pjrtd_status *pjrtd_device_buffer_read(pjrtd_device_buffer *buffer, void *out_data, uint64_t size_bytes);
 /* Borrowed until the buffer is destroyed. Loop safe. */
 const pjrtd_tensor_type *pjrtd_device_buffer_type(const pjrtd_device_buffer *buffer);
-/* What the plugin says that it takes on the device; the host size where it does not say. Loop safe. */
+/* What the plugin says that it takes on the device; the host size where it does not say, or says what cannot be. Loop
+ * safe. */
 uint64_t pjrtd_device_buffer_device_bytes(const pjrtd_device_buffer *buffer);
 const pjrtd_device *pjrtd_device_buffer_device(const pjrtd_device_buffer *buffer);
 const pjrtd_memory *pjrtd_device_buffer_memory(const pjrtd_device_buffer *buffer); /* NULL where unknown */
@@ -270,7 +271,7 @@ typedef struct {
   /* An argument that the program consumes, unless it is listed as non-donatable: it is aliased to an output. A donor
    * that found no output of its size is not. */
   bool donated;
-  const char *unsupported; /* why Execute cannot take it; NULL: it can */
+  const char *unsupported; /* why Execute cannot take or give it; NULL: it can */
 } pjrtd_program_tensor;
 
 typedef struct {

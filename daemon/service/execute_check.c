@@ -102,6 +102,10 @@ pjrtd_status *pjrtd_execute_check(const pjrtd_execute_work *work) {
       return mismatch(info, i, expected, actual);
     }
   }
+  for (size_t i = 0; i < info->num_outputs; i++)
+    if (__builtin_expect(info->outputs[i].unsupported != NULL, 0))
+      return pjrtd_status_make(PJRTD_CODE_UNIMPLEMENTED, "program '%s': result %zu cannot be taken: %s", info->name, i,
+                               info->outputs[i].unsupported);
   if (info->any_donated) PJRTD_TRY(check_donation(work, info));
   return pjrtd_runtime_check_memory(work->program->runtime, work->program->output_bytes, "the program's output");
 }

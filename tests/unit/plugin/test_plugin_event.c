@@ -88,3 +88,29 @@ Test(plugin_event, group_waits_where_the_plugin_does_not_call_back) {
   cr_assert_eq(outcome.code, PJRTD_CODE_DATA_LOSS);
   cr_assert_eq(event.destroyed, 1);
 }
+
+Test(plugin_event, one_event_calls_done_when_it_ends_or_is_left_to_the_caller) {
+  pjrtd_plugin fake = fake_plugin();
+  struct PJRT_Event late = {0}, ended = {.ready = true}, refused = {0};
+  outcome outcome = {0};
+  pjrtd_event_group *group = pjrtd_event_group_create(&fake, 1, on_done, &outcome);
+  cr_assert_null(pjrtd_event_group_start_one(group, &late));
+  cr_assert_eq(outcome.calls, 0);
+  cr_assert_eq(atomic_load(&fake.callbacks_owed), 1);
+  end_event(&late);
+  cr_assert_eq(outcome.calls, 1);
+  cr_assert_eq(late.destroyed, 1);
+  cr_assert_null(pjrtd_event_group_start_one(pjrtd_event_group_create(&fake, 1, on_done, &outcome), &ended));
+  cr_assert_eq(outcome.calls, 2);
+  cr_assert_null(pjrtd_event_group_start_one(pjrtd_event_group_create(&fake, 1, on_done, &outcome), NULL));
+  cr_assert_eq(outcome.calls, 3);
+  fake.api.PJRT_Event_OnReady = refuse_on_ready;
+  group = pjrtd_event_group_create(&fake, 1, on_done, &outcome);
+  pjrtd_status *status = pjrtd_event_group_start_one(group, &refused);
+  cr_assert_eq(pjrtd_status_code(status), PJRTD_CODE_UNIMPLEMENTED);
+  cr_assert_eq(outcome.calls, 3);
+  cr_assert_eq(refused.destroyed, 0);
+  cr_assert_eq(atomic_load(&fake.callbacks_owed), 0);
+  pjrtd_status_destroy(status);
+  pjrtd_event_group_destroy(group);
+}
