@@ -17,7 +17,7 @@ if(TARGET unit-plugin)
   set_tests_properties(unit-plugin PROPERTIES TIMEOUT 300 ENVIRONMENT
                        "PJRTD_TEST_PLUGIN=${PJRTD_TEST_PLUGIN};PJRTD_STUB_PLUGINS=${CMAKE_LIBRARY_OUTPUT_DIRECTORY}/stubs")
   if(EXISTS ${PROJECT_SOURCE_DIR}/tests/fake_plugin/CMakeLists.txt)
-    add_dependencies(unit-plugin stub-plugins)
+    add_dependencies(unit-plugin stub-plugins fake_plugin)
   endif()
 
   # The PJRT ABI as this compiler lays it out, against the table that another project generated from the same headers.
