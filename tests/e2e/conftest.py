@@ -31,9 +31,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]):
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "plugin" in metafunc.fixturenames and metafunc.definition.get_closest_marker("every_plugin"):
         metafunc.parametrize("plugin", ["default", *OLD], indirect=True, scope="module")
-    # A module that names its TRANSPORTS has each of its tests run over each of them; @pytest.mark.over("unix") is for a
+    # A module that names what to RUN_OVER has each of its tests run over each of them; @pytest.mark.over("unix") is for a
     # test that can be said in one only.
-    transports = getattr(metafunc.module, "TRANSPORTS", None)
+    transports = getattr(metafunc.module, "RUN_OVER", None)
     if transports:
         only = metafunc.definition.get_closest_marker("over")
         metafunc.parametrize("over", only.args if only else transports, indirect=True)
@@ -57,7 +57,7 @@ def over(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def daemon(request: pytest.FixtureRequest, plugin: pathlib.Path) -> Iterator[Daemon]:
     """The module's daemon. When the module ends it has to be alive, stop with 0, and have a clean log."""
-    with Daemon(plugin=plugin, over=getattr(request.module, "TRANSPORTS", ["unix"])[-1]) as started:
+    with Daemon(plugin=plugin, over=getattr(request.module, "RUN_OVER", ["unix"])[-1]) as started:
         yield started
 
 

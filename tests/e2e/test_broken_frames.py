@@ -16,7 +16,7 @@ from daemon import PATIENCE, Daemon
 from raw_frames import (CANCEL, CREDIT, END, ERROR, FAILED_PRECONDITION, INVALID_ARGUMENT, ITEM, REPLY, REQUEST,
                         UNIMPLEMENTED, CallFailed, Closed, Frame, RawClient, deadline, frame, header)
 
-TRANSPORTS = ["unix", "channel"]
+RUN_OVER = ["unix", "channel"]
 
 pytestmark = pytest.mark.usefixtures("balanced", "bystander")
 

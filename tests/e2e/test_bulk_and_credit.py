@@ -15,7 +15,7 @@ from daemon import PATIENCE, Daemon
 from raw_frames import (CANCELLED, CREDIT, ERROR, INVALID_ARGUMENT, ITEM, REPLY, RESOURCE_EXHAUSTED, CallFailed, Closed,
                         RawClient, frame, header)
 
-TRANSPORTS = ["unix", "channel"]
+RUN_OVER = ["unix", "channel"]
 
 pytestmark = pytest.mark.usefixtures("balanced", "bystander")
 

@@ -16,7 +16,7 @@ from raw_frames import (CANCELLED, DEADLINE_EXCEEDED, INVALID_ARGUMENT, NOT_FOUN
 
 import pjrtd
 
-TRANSPORTS = ["unix", "channel"]
+RUN_OVER = ["unix", "channel"]
 
 SECOND_NS = 10**9
 

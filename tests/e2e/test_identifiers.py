@@ -11,7 +11,7 @@ from case_programs import case
 from daemon import Daemon
 from raw_frames import (CANCELLED, FAILED_PRECONDITION, INVALID_ARGUMENT, NOT_FOUND, CallFailed, RawClient)
 
-TRANSPORTS = ["unix", "channel", "unary"]
+RUN_OVER = ["unix", "channel", "unary"]
 # What needs frames that are under way together, or a connection that outlives its session.
 pipelined = pytest.mark.over("unix", "channel")
 

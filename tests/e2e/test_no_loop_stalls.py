@@ -16,7 +16,7 @@ from daemon import PATIENCE, Daemon
 from grpc_bridges import connect
 from raw_frames import DEADLINE_EXCEEDED, RawClient
 
-TRANSPORTS = ["unix", "channel"]
+RUN_OVER = ["unix", "channel"]
 
 MIB = 1 << 20
 

@@ -10,7 +10,7 @@ import pytest
 from case_programs import case, stepped
 from raw_frames import (CANCELLED, INVALID_ARGUMENT, NOT_FOUND, CallFailed, RawClient)
 
-TRANSPORTS = ["unix", "channel", "unary"]
+RUN_OVER = ["unix", "channel", "unary"]
 # What needs frames that are under way together, or a connection that outlives its session.
 pipelined = pytest.mark.over("unix", "channel")
 

@@ -16,7 +16,7 @@ from daemon import Daemon
 from raw_frames import (CANCELLED, DEADLINE_EXCEEDED, ERROR, INVALID_ARGUMENT, ITEM, NOT_FOUND, QUIET, REPLY, Frame,
                         RawClient)
 
-TRANSPORTS = ["unix", "channel"]
+RUN_OVER = ["unix", "channel"]
 
 pytestmark = pytest.mark.usefixtures("balanced", "bystander")
 

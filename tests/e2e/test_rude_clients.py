@@ -19,7 +19,7 @@ from case_programs import case
 from daemon import PATIENCE, Daemon
 from raw_frames import ERROR, ITEM, REQUEST, Closed, RawClient, deadline, frame
 
-TRANSPORTS = ["unix", "channel"]
+RUN_OVER = ["unix", "channel"]
 # What is said with sockets: its gRPC counterpart is in test_grpc_connections.py.
 local = pytest.mark.over("unix")
 
