@@ -22,9 +22,7 @@ static void on_acceptable(uv_poll_t *poll, int status, int events) {
   pjrtd_acceptor *acceptor = poll->data;
   pjrtd_runtime_enter(acceptor->runtime);
   for (int count = 0; count < ACCEPTS_A_TURN; count++) {
-    int descriptor = -1;
-    if (!acceptor->prepare || acceptor->prepare(acceptor))
-      descriptor = accept4(acceptor->descriptor, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    int descriptor = accept4(acceptor->descriptor, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (descriptor >= 0) {
       acceptor->accepted(acceptor, descriptor);
       continue;

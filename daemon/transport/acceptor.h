@@ -10,8 +10,6 @@ typedef struct pjrtd_acceptor pjrtd_acceptor;
 struct pjrtd_acceptor {
   int descriptor; /* owned; -1: none yet */
   pjrtd_runtime *runtime;
-  /* Before each client, NULL: nothing to do. False and errno: there is no room for one. */
-  bool (*prepare)(pjrtd_acceptor *acceptor);
   /* Takes a descriptor that does not block. */
   void (*accepted)(pjrtd_acceptor *acceptor, int descriptor);
   /* All is closed; the memory may go. */

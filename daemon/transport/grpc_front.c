@@ -1,6 +1,7 @@
 /* See grpc_front.h: the server, and which RPC goes where. */
 #include "transport/grpc_front.h"
 
+#include <grpc/compression.h>
 #include <grpc/grpc_posix.h>
 #include <grpc/grpc_security.h>
 #include <grpc/support/alloc.h>
@@ -121,6 +122,7 @@ static void on_watch(uv_timer_t *watch) {
     grpc_rpc_cancel(at);
   }
   grpc_unary_end_idle(front, now_ns);
+  grpc_connections_check(front, now_ns);
 }
 
 /* ---- life ---- */
@@ -149,7 +151,7 @@ pjrtd_status *grpc_front_create(pjrtd_runtime *runtime, grpc_front **out_front) 
       integer(GRPC_ARG_MAX_CONCURRENT_STREAMS, MAX_STREAMS_OF_A_CONNECTION),
       integer(GRPC_ARG_MAX_METADATA_SIZE, MAX_HEADERS_BYTES),
       integer(GRPC_ARG_ALLOW_REUSEPORT, 0),
-      /* A connection without calls, also one that never spoke, is closed then; clients connect anew by themselves. */
+      /* A connection without calls is closed then; clients connect anew by themselves. */
       integer(GRPC_ARG_MAX_CONNECTION_IDLE_MS, MAX_IDLE_MS),
       /* A client's keepalive is welcome, a flood of pings is not. */
       integer(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 5000),

@@ -84,7 +84,7 @@ struct grpc_front {
   bool closing;
   grpc_listener *listeners;
   grpc_connection *connections;
-  grpc_rpc *rpcs;                  /* all that are under way */
+  grpc_rpc *rpcs; /* all that are under way */
   grpc_channel_rpc *dirty;         /* have something to send at the end of the turn */
   grpc_channel_rpc *waiting;       /* have frames that wait for a later turn */
   grpc_channel_rpc **last_waiting; /* where the next goes */
@@ -114,6 +114,10 @@ void grpc_front_destroy(grpc_front *front);
 
 /* ---- inside ---- */
 
+/* grpc_connection.c. Takes the socket, on failure too. */
+PJRTD_MUST_USE pjrtd_status *grpc_connection_create(grpc_front *front, int descriptor);
+/* Closes connections of which nothing came for too long, and serves those that waited for a descriptor. */
+void grpc_connections_check(grpc_front *front, uint64_t now_ns);
 void grpc_front_forget_connections(grpc_front *front);
 /* A connected socket becomes gRPC's. */
 void grpc_front_adopt(grpc_front *front, int descriptor);

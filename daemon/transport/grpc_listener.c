@@ -1,9 +1,7 @@
 /* Listening for gRPC over TCP: see grpc_front.h. Loop thread. */
 #include <errno.h>
-#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,79 +15,7 @@ struct grpc_listener {
   pjrtd_acceptor acceptor; /* first */
   grpc_listener *next;
   grpc_front *front;
-  /* A connection takes two descriptors: with this one in reserve, one that could be accepted can be watched, too. */
-  int spare;
 };
-
-/* A connection that gRPC serves: a descriptor of our own for the same socket tells when it is over, since gRPC does not
- * (it shuts a socket down before it closes it). */
-struct grpc_connection {
-  grpc_front *front;
-  grpc_connection *next, **link;
-  int descriptor;
-  uv_poll_t poll;
-};
-
-static void on_connection_closed(uv_handle_t *handle) {
-  grpc_connection *connection = handle->data;
-  close(connection->descriptor);
-  pjrtd_free(connection);
-}
-
-static void forget(grpc_connection *connection) {
-  *connection->link = connection->next;
-  if (connection->next) connection->next->link = connection->link;
-  connection->front->runtime->stats.connections--;
-  uv_close((uv_handle_t *)&connection->poll, on_connection_closed);
-}
-
-static void on_disconnect(uv_poll_t *poll, int status, int events) {
-  grpc_connection *connection = poll->data;
-  pjrtd_runtime_enter(connection->front->runtime);
-  forget(connection);
-}
-
-/* Hands the socket to gRPC, and watches it. */
-static pjrtd_status *adopt(grpc_listener *listener, int descriptor) {
-  grpc_front *front = listener->front;
-  grpc_connection *connection = pjrtd_calloc(1, sizeof *connection);
-  if (!connection) return pjrtd_status_oom();
-  connection->front = front;
-  connection->descriptor = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
-  if (connection->descriptor < 0) {
-    close(listener->spare);
-    listener->spare = -1;
-    connection->descriptor = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
-  }
-  if (connection->descriptor < 0) {
-    pjrtd_free(connection);
-    return pjrtd_status_from_errno(errno, "watching a new connection");
-  }
-  int error = uv_poll_init(front->runtime->loop, &connection->poll, connection->descriptor);
-  if (error) {
-    close(connection->descriptor);
-    pjrtd_free(connection);
-    return pjrtd_status_from_errno(-error, "watching a new connection");
-  }
-  connection->poll.data = connection;
-  connection->next = front->connections;
-  connection->link = &front->connections;
-  if (connection->next) connection->next->link = &connection->next;
-  front->connections = connection;
-  front->runtime->stats.connections++;
-  front->runtime->stats.connections_total++;
-  int yes = 1;
-  setsockopt(descriptor, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
-  grpc_front_adopt(front, descriptor);
-  uv_poll_start(&connection->poll, UV_DISCONNECT, on_disconnect);
-  return PJRTD_OK;
-}
-
-static bool keep_spare(pjrtd_acceptor *acceptor) {
-  grpc_listener *listener = (grpc_listener *)acceptor;
-  if (listener->spare < 0) listener->spare = open("/dev/null", O_RDONLY | O_CLOEXEC);
-  return listener->spare >= 0;
-}
 
 static void on_accepted(pjrtd_acceptor *acceptor, int descriptor) {
   grpc_listener *listener = (grpc_listener *)acceptor;
@@ -100,17 +26,14 @@ static void on_accepted(pjrtd_acceptor *acceptor, int descriptor) {
     close(descriptor);
     return;
   }
-  pjrtd_status *failure = adopt(listener, descriptor);
+  pjrtd_status *failure = grpc_connection_create(front, descriptor);
   if (!failure) return;
-  close(descriptor);
   pjrtd_log_status(PJRTD_LOG_WARNING, "a connection could not be accepted", failure);
   pjrtd_status_destroy(failure);
 }
 
 static void on_closed(pjrtd_acceptor *acceptor) {
-  grpc_listener *listener = (grpc_listener *)acceptor;
-  if (listener->spare >= 0) close(listener->spare);
-  pjrtd_free(listener);
+  pjrtd_free(acceptor);
 }
 
 /* "host", "host:port", "[v6]:port" into two texts. */
@@ -169,9 +92,7 @@ static pjrtd_status *watch(grpc_front *front, int descriptor) {
   grpc_listener *listener = pjrtd_calloc(1, sizeof *listener);
   if (!listener) return pjrtd_status_oom();
   listener->front = front;
-  listener->acceptor =
-      (pjrtd_acceptor){.descriptor = descriptor, .prepare = keep_spare, .accepted = on_accepted, .closed = on_closed};
-  listener->spare = -1;
+  listener->acceptor = (pjrtd_acceptor){.descriptor = descriptor, .accepted = on_accepted, .closed = on_closed};
   pjrtd_status *status = pjrtd_acceptor_start(&listener->acceptor, front->runtime);
   if (status) {
     pjrtd_free(listener);
@@ -205,10 +126,6 @@ pjrtd_status *grpc_front_listen(grpc_front *front, const char *address, char **o
   if (descriptor >= 0) close(descriptor);
   pjrtd_free(PJRTD_TAKE(*out_target));
   return status;
-}
-
-void grpc_front_forget_connections(grpc_front *front) {
-  while (front->connections) forget(front->connections);
 }
 
 void grpc_front_stop_listening(grpc_front *front) {

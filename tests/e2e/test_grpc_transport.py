@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import resource
 import signal
-import socket
 import struct
 import threading
 import time
@@ -228,20 +226,6 @@ def test_cancelled_calls(daemon: Daemon, balanced: None, channel: grpc.Channel) 
     channel.unary_unary("/pjrtd.v1.Session/Close")(b"", metadata=session)
 
 
-@pytest.mark.parametrize("sent", [b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"\x00" * 100, os.urandom(1000), b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\xff" * 100, b""],
-                         ids=["HTTP/1", "zeros", "noise", "a preface and noise", "nothing"])
-def test_what_is_not_grpc(daemon: Daemon, bystander: Bystander, sent: bytes) -> None:
-    host, port = daemon.grpc_target.removeprefix("grpc://").rsplit(":", 1)
-    before = daemon.descriptors()
-    for _ in range(5):
-        with socket.create_connection((host, int(port)), timeout=10 * PATIENCE) as raw:
-            raw.sendall(sent)
-    give_up = time.monotonic() + 20 * PATIENCE
-    while daemon.descriptors() > before:
-        assert time.monotonic() < give_up, "descriptors are left"
-        time.sleep(0.1)
-
-
 def test_a_hundred_clients_at_once(daemon: Daemon, balanced: None) -> None:
     failures: list[str] = []
 
@@ -267,21 +251,6 @@ def test_ends_in_time_with_open_channels() -> None:
             own.signal(signal.SIGTERM)
             assert own.wait(20) == 0
             client.receive_until_closed()
-
-
-def test_few_descriptors() -> None:
-    with Daemon(listen=["grpc://127.0.0.1:0"]) as own:
-        with own.connect(over="channel") as client:
-            limit = own.descriptors() + 12
-            resource.prlimit(own.pid, resource.RLIMIT_NOFILE, (limit, limit))
-            host, port = own.grpc_target.removeprefix("grpc://").rsplit(":", 1)
-            many = [socket.create_connection((host, int(port)), timeout=10) for _ in range(40)]
-            time.sleep(0.5)
-            run_case(client, "add")
-            for one in many:
-                one.close()
-            with own.connect(over="channel") as another:
-                run_case(another, "add")
 
 
 def test_health(daemon: Daemon, channel: grpc.Channel) -> None:

@@ -18,8 +18,8 @@ class Bystander:
     the seconds that each round took.
     """
 
-    def __init__(self, daemon: Daemon) -> None:
-        self.client: RawClient = daemon.connect("unix", name="bystander")
+    def __init__(self, daemon: Daemon, over: str = "unix") -> None:
+        self.client: RawClient = daemon.connect(over, name="bystander")
         self.program = self.client.compile(case("add").text)
         self.kept = self.client.upload("f32", [4], struct.pack("<4f", 1, 2, 3, 4))
         self.rounds = 0
