@@ -151,6 +151,8 @@ pjrtd_status *grpc_front_create(pjrtd_runtime *runtime, grpc_front **out_front) 
       integer(GRPC_ARG_MAX_CONCURRENT_STREAMS, MAX_STREAMS_OF_A_CONNECTION),
       integer(GRPC_ARG_MAX_METADATA_SIZE, MAX_HEADERS_BYTES),
       integer(GRPC_ARG_ALLOW_REUSEPORT, 0),
+      /* gRPC would unpack a message whole, in our turn, before it looks how large it has become. */
+      integer(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1 << GRPC_COMPRESS_NONE),
       /* A connection without calls is closed then; clients connect anew by themselves. */
       integer(GRPC_ARG_MAX_CONNECTION_IDLE_MS, MAX_IDLE_MS),
       /* A client's keepalive is welcome, a flood of pings is not. */
