@@ -395,7 +395,7 @@ void grpc_channel_check_hello(grpc_rpc *rpc, uint64_t now_ns) {
 void grpc_channel_begin(grpc_front *front, grpc_call *call) {
   grpc_channel_rpc *channel = pjrtd_calloc(1, sizeof *channel);
   if (!channel) {
-    grpc_call_refuse(call);
+    grpc_call_refuse(call, GRPC_NO_MEMORY);
     return;
   }
   channel->began_ns = pjrtd_clock_now_ns();

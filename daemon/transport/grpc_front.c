@@ -32,6 +32,11 @@ typedef struct {
 
 static void accept_another(grpc_front *front);
 
+/* Streams and calls of all clients together: a connection may have MAX_STREAMS_OF_A_CONNECTION of them. */
+static bool is_full(const grpc_front *front) {
+  return front->num_rpcs >= front->settings->max_connections + front->settings->max_calls_in_flight;
+}
+
 static void on_accepted(grpc_tag *tag, bool ok) {
   acceptance *accepted = (acceptance *)tag;
   grpc_front *front = accepted->front;
@@ -40,7 +45,10 @@ static void on_accepted(grpc_tag *tag, bool ok) {
     pjrtd_runtime_enter(front->runtime);
     if (!front->closing) accept_another(front);
     char *path = grpc_slice_to_c_string(accepted->details.method);
-    if (strcmp(path, CHANNEL_PATH) == 0)
+    if (is_full(front))
+      grpc_call_refuse(accepted->call,
+                       "too many calls of all clients are open: max_connections and max_calls_in_flight");
+    else if (strcmp(path, CHANNEL_PATH) == 0)
       grpc_channel_begin(front, accepted->call);
     else if (!grpc_health_begin(front, accepted->call, path) && !grpc_reflection_begin(front, accepted->call, path))
       grpc_unary_begin(front, accepted->call, &accepted->details, &accepted->metadata, path);
@@ -113,6 +121,7 @@ static void on_watch(uv_timer_t *watch) {
   uint64_t now_ns = pjrtd_clock_now_ns();
   for (grpc_rpc *at = front->rpcs; at; at = at->next) {
     grpc_channel_check_hello(at, now_ns);
+    grpc_unary_check_asked(at, now_ns);
     if (at->ended || !at->sending ||
         now_ns - at->sending_since_ns < front->settings->client_stall_seconds * UINT64_C(1000000000))
       continue;

@@ -85,6 +85,7 @@ struct grpc_front {
   grpc_listener *listeners;
   grpc_connection *connections;
   grpc_rpc *rpcs; /* all that are under way */
+  uint64_t num_rpcs;
   grpc_channel_rpc *dirty;         /* have something to send at the end of the turn */
   grpc_channel_rpc *waiting;       /* have frames that wait for a later turn */
   grpc_channel_rpc **last_waiting; /* where the next goes */
@@ -164,8 +165,9 @@ void grpc_rpc_fail_status(grpc_rpc *rpc, pjrtd_status *status);
 /* Ends it at once, whatever is under way. */
 void grpc_rpc_cancel(grpc_rpc *rpc);
 
-/* Ends a call for which there is no memory; takes it. */
-void grpc_call_refuse(grpc_call *call);
+#define GRPC_NO_MEMORY "no memory for another call"
+/* Ends a call that cannot be served with RESOURCE_EXHAUSTED; takes it. */
+void grpc_call_refuse(grpc_call *call, const char *why);
 
 /* Bytes (taken, pjrtd_malloc's) as a message. */
 grpc_byte_buffer *grpc_message_of(uint8_t *bytes, size_t count);
@@ -193,5 +195,7 @@ void grpc_front_start_resuming(grpc_front *front);
 void grpc_channel_resume_all(grpc_front *front);
 /* Ends a channel that has said no hello for too long; other RPCs it leaves alone. */
 void grpc_channel_check_hello(grpc_rpc *rpc, uint64_t now_ns);
+/* The same for a unary call whose message does not come. */
+void grpc_unary_check_asked(grpc_rpc *rpc, uint64_t now_ns);
 /* Ends the sessions of unary calls that were not used for a while; all of them where `now_ns` is UINT64_MAX. */
 void grpc_unary_end_idle(grpc_front *front, uint64_t now_ns);

@@ -22,7 +22,7 @@ struct grpc_unary {
   bool replied, failed;
   uint16_t method;
   uint64_t call; /* its id with the peer, once it has asked */
-  uint64_t deadline_ns;
+  uint64_t deadline_ns, began_ns;
   /* Bulk on its way in: what is left of the message that is here, and of all. */
   grpc_slice input;
   bool has_input;

@@ -107,7 +107,7 @@ bool grpc_health_begin(grpc_front *front, grpc_call *call, const char *path) {
   if (!watching && strcmp(path, CHECK_PATH) != 0) return false;
   grpc_health_rpc *health = pjrtd_calloc(1, sizeof *health);
   if (!health) {
-    grpc_call_refuse(call);
+    grpc_call_refuse(call, GRPC_NO_MEMORY);
     return true;
   }
   health->watching = watching;

@@ -214,7 +214,7 @@ bool grpc_reflection_begin(grpc_front *front, grpc_call *call, const char *path)
   if (strcmp(path, V1_PATH) != 0 && strcmp(path, V1ALPHA_PATH) != 0) return false;
   grpc_rpc *rpc = pjrtd_calloc(1, sizeof *rpc);
   if (!rpc) {
-    grpc_call_refuse(call);
+    grpc_call_refuse(call, GRPC_NO_MEMORY);
     return true;
   }
   grpc_rpc_init(rpc, &events, front, call);

@@ -15,6 +15,7 @@ static grpc_rpc *rpc_of(grpc_tag *tag, size_t offset) {
 
 static void leave(grpc_rpc *rpc) {
   if (--rpc->pending || !rpc->ended) return;
+  rpc->front->num_rpcs--;
   *rpc->link = rpc->next;
   if (rpc->next) rpc->next->link = rpc->link;
   if (rpc->incoming) grpc_byte_buffer_destroy(rpc->incoming);
@@ -80,6 +81,7 @@ void grpc_rpc_init(grpc_rpc *rpc, const grpc_rpc_events *events, grpc_front *fro
   rpc->link = &front->rpcs;
   if (rpc->next) rpc->next->link = &rpc->next;
   front->rpcs = rpc;
+  front->num_rpcs++;
   const grpc_op close = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER, .data.recv_close_on_server.cancelled = &rpc->cancelled};
   start(rpc, &close, 1, &rpc->closed);
 }
@@ -181,8 +183,8 @@ void grpc_rpc_cancel(grpc_rpc *rpc) {
   if (!rpc->ended) grpc_call_cancel_with_status(rpc->call, GRPC_STATUS_UNAVAILABLE, "the daemon ended the call", NULL);
 }
 
-void grpc_call_refuse(grpc_call *call) {
-  grpc_call_cancel_with_status(call, GRPC_STATUS_RESOURCE_EXHAUSTED, "no memory for another call", NULL);
+void grpc_call_refuse(grpc_call *call, const char *why) {
+  grpc_call_cancel_with_status(call, GRPC_STATUS_RESOURCE_EXHAUSTED, why, NULL);
   grpc_call_unref(call);
 }
 

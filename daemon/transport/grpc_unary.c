@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "service/call.h"
 #include "transport/grpc_guest.h"
 
@@ -250,6 +251,17 @@ static void free_unary(grpc_rpc *rpc) {
 static const grpc_rpc_events events = {
     .on_message = on_message, .on_sent = on_sent, .on_ended = on_ended, .free = free_unary};
 
+void grpc_unary_check_asked(grpc_rpc *rpc, uint64_t now_ns) {
+  if (rpc->events != &events || rpc->ended || rpc->finished) return;
+  const grpc_unary *unary = (const grpc_unary *)rpc;
+  if (unary->asked || unary->has_input ||
+      now_ns - unary->began_ns < rpc->front->settings->handshake_seconds * UINT64_C(1000000000))
+    return;
+  pjrtd_log(PJRTD_LOG_WARNING, "ending a gRPC call: no message within handshake_seconds");
+  rpc->front->runtime->stats.clients_cut_off++;
+  grpc_rpc_cancel(rpc);
+}
+
 /* ---- which method, whose session ---- */
 
 /* "/pjrtd.v1.Buffer/Stat" is "Buffer.Stat" of the method table. */
@@ -317,9 +329,10 @@ void grpc_unary_begin(grpc_front *front, grpc_call *call, const grpc_call_detail
                       const grpc_metadata_array *metadata, const char *path) {
   grpc_unary *unary = pjrtd_calloc(1, sizeof *unary);
   if (!unary) {
-    grpc_call_refuse(call);
+    grpc_call_refuse(call, GRPC_NO_MEMORY);
     return;
   }
+  unary->began_ns = pjrtd_clock_now_ns();
   grpc_rpc_init(&unary->rpc, &events, front, call);
   const pjrtd_method *method = method_of(path);
   grpc_guest *guest;

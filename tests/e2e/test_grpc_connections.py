@@ -253,6 +253,21 @@ def test_the_most_connections_are_bounded() -> None:
             assert again.call("Runtime.Info").pid == daemon.pid
 
 
+def test_the_most_calls_are_bounded() -> None:
+    """Streams and calls of all clients together, whichever connections they come by."""
+    with Daemon(over="channel", settings={"max_connections": 10, "max_calls_in_flight": 10}) as daemon, Bystander(daemon) as local:
+        with connected(daemon) as connection:
+            connection.sendall(b"".join(headers(CHANNEL, stream) for stream in range(1, 81, 2)))
+            seen = receive_until_over(connection, 10 * PATIENCE, streams=20)
+            assert list(seen.statuses.values()) == ["8"] * 20, seen
+            local.check()
+            with connected(daemon) as another:
+                another.sendall(headers(INFO) + data_frames(message(b""), flags=END_STREAM))
+                assert receive_until_over(another, 10 * PATIENCE).outcome == "status 8"
+        connect_in_time(daemon, "channel")
+        local.check()
+
+
 def connect_in_time(daemon: Daemon, over: str) -> None:
     """A new client is served, once descriptors are free again."""
     give_up = time.monotonic() + 20 * PATIENCE

@@ -232,9 +232,9 @@ def expect_cut_off(daemon: Daemon, before: int) -> None:
         time.sleep(0.2)
 
 
-@pytest.mark.parametrize("path", [CHANNEL])
+@pytest.mark.parametrize("path", [CHANNEL, INFO, "/pjrtd.v1.Session/Open"])
 def test_a_call_that_says_nothing_is_cut_off(daemon: Daemon, path: str) -> None:
-    """A channel without a hello."""
+    """A channel without a hello, a call without its message."""
     cut_off = daemon.stats().clients_cut_off
     with connected(daemon) as connection:
         connection.sendall(headers(path))
