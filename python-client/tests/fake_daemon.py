@@ -428,4 +428,5 @@ class FakeDaemon:
                 peer.link.shutdown(socket.SHUT_RDWR)
             except OSError:
                 pass
-            peer.thread.join(5)
+            if peer.thread.ident is not None:  # it may just have come
+                peer.thread.join(5)

@@ -12,12 +12,22 @@ import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 from h2.config import H2Configuration
 from h2.connection import H2Connection
-from h2.events import ConnectionTerminated, DataReceived, Event, RequestReceived, StreamEnded, StreamReset, WindowUpdated
+from h2.events import (
+    ConnectionTerminated,
+    DataReceived,
+    Event,
+    RequestReceived,
+    SettingsAcknowledged,
+    StreamEnded,
+    StreamReset,
+    WindowUpdated,
+)
 from h2.exceptions import ProtocolError
-from h2.settings import SettingCodes
+from h2.settings import SettingCodes, Settings
 
 from pjrtd._proto.frame import Frame, Frames
 from pjrtd._proto.wire import decode
@@ -25,15 +35,20 @@ from pjrtd._proto.wire import decode
 HEADER = struct.Struct("<4sIIHBBQQ")
 PREFIX = struct.Struct(">BI")
 ITEM = 4
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+DEFAULTS = {SettingCodes.MAX_CONCURRENT_STREAMS: 100, SettingCodes.MAX_HEADER_LIST_SIZE: 65_536}
+Headers = list[tuple[bytes, bytes]]
+ANSWER: Headers = [(b":status", b"200"), (b"content-type", b"application/grpc")]
 
 
 @dataclass
 class Manners:
     """How a gateway speaks HTTP/2.
 
-    settings: its own, from the first frame on. later: settings that it changes to, one after each so many DATA frames.
+    settings: its own, as soon as it may have any. later: what it changes to, one after the other, in the middle of DATA.
     cut: bytes of the next DATA frame, at most. pad: padding of it, or None.
     join: frames that go into one message at most. ping_every: so many DATA frames.
+    answer: heads of the answer, each with whether the stream ends with it. page: what follows instead of frames.
     trailers: how it ends a stream.
     """
 
@@ -43,7 +58,9 @@ class Manners:
     pad: Callable[[random.Random], int | None] = lambda rng: None
     join: int = 16
     ping_every: int = 0
-    trailers: list[tuple[bytes, bytes]] = field(default_factory=lambda: [(b"grpc-status", b"0")])
+    answer: list[tuple[Headers, bool]] = field(default_factory=lambda: [(ANSWER, False)])
+    page: bytes = b""
+    trailers: Headers = field(default_factory=lambda: [(b"grpc-status", b"0")])
     seed: int = 0
 
 
@@ -57,7 +74,9 @@ class Connection:
         self.back = socket.socket(socket.AF_UNIX)
         self.back.connect(gateway.backend)
         self.h2 = H2Connection(H2Configuration(client_side=False, header_encoding=None))
-        self.h2.local_settings.update(self.manners.settings)
+        self.h2.local_settings = Settings(client=False, initial_values=DEFAULTS)
+        self.settings = [self.manners.settings, *self.manners.later] if self.manners.settings else list(self.manners.later)
+        self.unacknowledged = 1
         self.h2.initiate_connection()
         self.stream = 0
         self.headers: list[tuple[bytes, bytes]] = []
@@ -68,6 +87,7 @@ class Connection:
         self.to_client = bytearray()  # for DATA frames
         self.to_back = bytearray()
         self.out = bytearray()  # for the client's socket
+        self.inbox = bytearray()  # of the client, not yet in frames of HTTP/2
         self.owed = 0  # of the client's windows
         self.data_frames = 0
         self.errors: list[str] = []
@@ -122,16 +142,28 @@ class Connection:
                 data = self.link.recv(1 << 18)
                 if not data:
                     return
-                try:
-                    events = self.h2.receive_data(data)
-                except ProtocolError as error:
-                    if not self.ended:
-                        self.errors.append(f"the client broke HTTP/2: {error!r}")
+                self.inbox += data
+                if not self._take_frames():
                     return
-                for event in events:
-                    self._on_event(event)
             if not self.ended:
                 self._exchange_with_back(ready.get(self.back.fileno(), 0))
+
+    def _take_frames(self) -> bool:
+        """Gives h2 one frame at a time: it heeds an acknowledgement of its settings only in the next call."""
+        while len(self.inbox) >= 9:
+            size = len(PREFACE) if self.inbox.startswith(PREFACE[:9]) else 9 + int.from_bytes(self.inbox[:3], "big")
+            if size > len(self.inbox):
+                break
+            try:
+                events = self.h2.receive_data(bytes(self.inbox[:size]))
+            except ProtocolError as error:
+                if not self.ended:
+                    self.errors.append(f"the client broke HTTP/2: {error!r}")
+                return False
+            del self.inbox[:size]
+            for event in events:
+                self._on_event(event)
+        return True
 
     def _exchange_with_back(self, ready: int) -> None:
         try:
@@ -154,24 +186,42 @@ class Connection:
 
     def _on_event(self, event: Event) -> None:
         if isinstance(event, RequestReceived):
-            assert self.stream == 0, "a client has one stream"
+            assert not self.headers, "a client has one stream"
             self.stream = event.stream_id
             self.headers = list(event.headers)
-            self.h2.send_headers(self.stream, [(b":status", b"200"), (b"content-type", b"application/grpc")])
+            for headers, end in self.manners.answer:
+                self.h2.send_headers(self.stream, headers, end_stream=end)
+            if self.manners.page:
+                self.h2.send_data(self.stream, self.manners.page, end_stream=True)
+            if self.manners.page or self.manners.answer[-1][1]:
+                self.stream = 0
+                self.owed = 0
         elif isinstance(event, DataReceived):
             self.request += event.data
             self.owed += event.flow_controlled_length
             self._read_messages()
             self._open_windows()
+        elif isinstance(event, SettingsAcknowledged):
+            self.unacknowledged -= 1
+            if self.manners.settings and len(self.settings) > len(self.manners.later):
+                self._change_settings()
         elif isinstance(event, (StreamReset, ConnectionTerminated)):
             self.errors.append(f"the client gave up: {event!r}")
         elif isinstance(event, (StreamEnded, WindowUpdated)):
             pass
 
+    def _change_settings(self) -> None:
+        """h2 takes the acknowledgement of its first settings for that of the next ones, so one after the other."""
+        if self.settings and not self.unacknowledged:
+            self.h2.update_settings(self.settings.pop(0))
+            self.unacknowledged += 1
+
     def _open_windows(self) -> None:
         """Unless the backend does not read."""
         if self.owed and len(self.to_back) < 1 << 20 and self.stream:
-            self.h2.acknowledge_received_data(self.owed, self.stream)
+            # h2's own bookkeeping stalls where a window has become negative.
+            self.h2.increment_flow_control_window(self.owed)
+            self.h2.increment_flow_control_window(self.owed, self.stream)
             self.owed = 0
 
     def _read_messages(self) -> None:
@@ -221,8 +271,8 @@ class Connection:
             self.h2.send_data(self.stream, bytes(self.to_client[:size]), pad_length=pad)
             del self.to_client[:size]
             self.data_frames += 1
-            if self.manners.later and self.data_frames % 3 == 0:
-                self.h2.update_settings(self.manners.later.pop(0))
+            if self.data_frames % 3 == 0:
+                self._change_settings()
             if self.manners.ping_every and self.data_frames % self.manners.ping_every == 0:
                 self.h2.ping(b"gateway!")
         if self.ended and self.stream and not self.to_client and not self.closing:
@@ -240,6 +290,7 @@ class Gateway:
         self.backend = backend
         self.manners = manners or Manners()
         self.connections: list[Connection] = []
+        self.daemon: Any = None  # the backend, for tests that script it
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.target = f"grpc://127.0.0.1:{self.listener.getsockname()[1]}"
         self.thread = threading.Thread(target=self._accept, daemon=True)

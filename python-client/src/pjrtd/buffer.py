@@ -191,12 +191,12 @@ class Buffer(_Typed[DT]):
 
     def _stat(self, until: float | None) -> StatReply:
         from ._proto.buffer import StatReply
-        from ._proto.wire import decode
+        from .call import read_answer
 
         call = self._client._connection.request(  # pyright: ignore[reportPrivateUsage]
             methods.BUFFER_STAT, b"\x08" + self._id, until
         )
-        return decode(StatReply, call.payload)
+        return read_answer(StatReply, call.payload)
 
     def block_until_ready(self, timeout: float | None = None) -> Buffer[DT]:
         """Waits until its data is there, and returns it. Raises what the program that makes it failed with."""

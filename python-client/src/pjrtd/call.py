@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from ._proto.wire import DecodeError, decode
+from .errors import Internal
 from .transport import BulkTarget
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _thread import LockType
+    from typing import TypeVar
 
+    from ._proto.wire import Message
     from .errors import PjrtError
     from .transport import Transport
+
+    M = TypeVar("M", bound=Message)
 
 NEVER = 1 << 63
 
@@ -51,6 +57,16 @@ class Call(BulkTarget):
                 gate.release()
             except RuntimeError:
                 pass  # it was woken already
+
+
+def read_answer(kind: type[M], payload: bytes) -> M:
+    """The message of that kind that an answer's payload is. Raises Internal where it is none."""
+    try:
+        return decode(kind, payload)
+    except DecodeError as error:
+        raise Internal(
+            f"the daemon sent a broken message, which should be {kind.__name__}: {error}", hint="is it another version?"
+        ) from error
 
 
 class CallTable:

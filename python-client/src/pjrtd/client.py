@@ -7,9 +7,10 @@ from time import monotonic
 
 from . import timeouts
 from ._proto import methods
-from ._proto.wire import decode, varint
+from ._proto.wire import varint
 from ._version import __version__
 from .buffer import Buffer, Placement
+from .call import read_answer
 from .connection import Connection
 from .device import Device, Devices
 from .errors import FailedPrecondition, InvalidArgument, NotFound, Unimplemented
@@ -160,7 +161,7 @@ class Client:
         """The daemon's counters now: those of `pjrtctl stats`. Bytes and nanoseconds by their names' endings."""
         from ._proto.admin import StatsReply
 
-        reply = decode(StatsReply, self._connection.request(methods.ADMIN_STATS, b"", timeouts.resolve(None)).payload)
+        reply = read_answer(StatsReply, self._connection.request(methods.ADMIN_STATS, b"", timeouts.resolve(None)).payload)
         result: dict[str, Any] = {name: getattr(reply, name) for name in reply.__slots__}
         result["lanes"] = [{name: getattr(lane, name) for name in lane.__slots__} for lane in reply.lanes]
         return result
@@ -179,7 +180,7 @@ class Client:
         if self._info_reply is None:
             from ._proto.runtime import InfoReply
 
-            self._info_reply = decode(InfoReply, self._answer(2))
+            self._info_reply = read_answer(InfoReply, self._answer(2))
         return self._info_reply
 
     def _check_options(self, options: Mapping[str, Any]) -> None:
@@ -204,7 +205,7 @@ class Client:
         if self._devices is None:
             from ._proto.runtime import DevicesReply
 
-            infos = decode(DevicesReply, self._answer(0)).devices
+            infos = read_answer(DevicesReply, self._answer(0)).devices
             self._devices = Devices(Device(self, info) for info in infos if info.addressable)
         return self._devices
 
@@ -222,7 +223,7 @@ class Client:
             from ._proto.runtime import MemoriesReply
             from .memory import Memory
 
-            infos = decode(MemoriesReply, self._answer(1)).memories
+            infos = read_answer(MemoriesReply, self._answer(1)).memories
             self._memories = tuple(Memory(self, info) for info in infos)
         return self._memories
 
@@ -249,7 +250,7 @@ class Client:
         except ValueError as error:
             raise InvalidArgument(f"default device assignment: {error}") from error
         call = self._connection.request(methods.DEFAULT_ASSIGNMENT, request, timeouts.resolve(None))
-        return decode(DefaultAssignmentReply, call.payload).devices
+        return read_answer(DefaultAssignmentReply, call.payload).devices
 
     def memory_summary(self) -> str:
         """Each device's allocator state in a line for people; "" where the plugin keeps none."""
@@ -272,7 +273,7 @@ class Client:
         from ._proto.runtime import DevicesReply
 
         call = self._connection.request(methods.DEVICES, b"", timeouts.resolve(None))
-        for info in decode(DevicesReply, call.payload).devices:
+        for info in read_answer(DevicesReply, call.payload).devices:
             if info.id == device:
                 return info
         raise NotFound(f"there is no device {device}")

@@ -12,9 +12,8 @@ from time import monotonic
 
 from . import frame, target, timeouts
 from ._proto import methods
-from ._proto.wire import decode
-from .call import NEVER, Call, CallTable
-from .errors import FailedPrecondition, HandleClosed, Internal, PjrtError
+from .call import NEVER, Call, CallTable, read_answer
+from .errors import DeadlineExceeded, FailedPrecondition, HandleClosed, Internal, PjrtError
 from .ids import IdSequence
 from .inbox import DOWNLOAD_CREDIT_BYTES, Inbox
 from .outbox import ExecutePlan, Outbox
@@ -22,6 +21,8 @@ from .waiting import Waiter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _thread import RLock
+
     from ._proto.runtime import HelloReply
     from .transport import Transport
 
@@ -30,6 +31,7 @@ _DOWNLOAD = methods.BUFFER_DOWNLOAD
 # Connections of this process, for os.fork().
 _live: set[Connection] = set()
 _fork_hook_is_set = False
+_held_in_fork: list[RLock] = []
 
 
 class Connection:
@@ -66,8 +68,14 @@ class Connection:
         self._outbox.send(call, request.encode(), 0)
         for other in calls:
             self._outbox.send(other, b"", 0)
-        self.finish(call, until)
-        reply = decode(HelloReply, call.payload)
+        try:
+            self.finish(call, until)
+        except DeadlineExceeded as error:
+            raise DeadlineExceeded(
+                f"the peer at {self.target} did not answer in time, though it accepted the connection",
+                hint="is it a pjrtd, and alive? It may also be stuck, or busy for longer than `timeout`",
+            ) from error
+        reply = read_answer(HelloReply, call.payload)
         _check_limits(reply)
         self.max_inline_bytes = min(reply.max_inline_bytes, frame.MAX_INLINE_BYTES)
         self.max_item_bytes = min(reply.max_item_bytes, self._transport.item_bytes)
@@ -286,7 +294,9 @@ def _watch_forks(connection: Connection) -> None:
         import os
 
         _fork_hook_is_set = True
-        os.register_at_fork(before=_before_fork, after_in_child=_after_fork_in_child)
+        os.register_at_fork(
+            before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
+        )
 
 
 # Modules that are imported when they are first needed.
@@ -305,10 +315,19 @@ def _before_fork() -> None:
     for name in _ON_DEMAND:
         import_module(f"{__package__}.{name}")
     if target.tls_is_used:  # `ssl` costs more than all of the above
-        import_module(f"{__package__}.grpcs_transport")
+        from .grpcs_transport import openssl_lock
+
+        openssl_lock.acquire()  # OpenSSL has locks of its own, which stay taken in the child where a thread holds one
+        _held_in_fork.append(openssl_lock)
+
+
+def _after_fork_in_parent() -> None:
+    while _held_in_fork:
+        _held_in_fork.pop().release()
 
 
 def _after_fork_in_child() -> None:
+    _after_fork_in_parent()
     for connection in tuple(_live):
         connection.close_in_child()
     _live.clear()

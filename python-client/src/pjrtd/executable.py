@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from . import timeouts
 from ._proto import methods
-from ._proto.wire import decode, varint
+from ._proto.wire import varint
 from .buffer import Buffer, Placement
+from .call import read_answer
 from .dtype import DType, by_code
 from .errors import ArgumentDetail, DataLoss, HandleClosed, InvalidArgument, Unimplemented
 from .host_array import to_host_bytes
@@ -413,7 +414,7 @@ class Executable:
 def read_compile_reply(client: Client, id: bytes, payload: bytes) -> Executable:
     from ._proto.program import CompileReply
 
-    reply = decode(CompileReply, payload)
+    reply = read_answer(CompileReply, payload)
     if reply.description is None:
         raise DataLoss("the daemon compiled a program and does not describe it")
     return Executable(client, id, reply.description, reply.compile_ns)

@@ -13,6 +13,7 @@ decrypted shows in `pending`, where something is left of the record, so its firs
 
 from __future__ import annotations
 
+import encodings.idna  # pyright: ignore[reportUnusedImport]  # `ssl` would when it connects: see connection.py on forks
 import ssl
 from _thread import RLock
 from time import monotonic
@@ -39,6 +40,10 @@ _MAX_RECORD_BYTES = _RECORD_HEAD_BYTES + (16 << 10) + 2048
 _JOINED_BYTES = 16 << 10  # of small buffers in one record, which is what a record holds
 _PIECE_BYTES = 64 << 10  # of a large buffer in one call
 _AHEAD_BYTES = 256 << 10  # of what is encrypted before the socket took it
+
+
+#: Held during OpenSSL's work for new connections, and during a fork.
+openssl_lock = RLock()
 
 
 class GrpcsTransport(GrpcTransport):
@@ -76,11 +81,13 @@ class GrpcsTransport(GrpcTransport):
         """Connects to grpcs://HOST:PORT within `timeout_s` seconds, to a peer that a certificate of `ca_file`, or of the
         system, vouches for."""
         host, port, authority = parse_target(target)
-        context = _context(ca_file)
+        with openssl_lock:
+            context = _context(ca_file)
         until = None if timeout_s is None else monotonic() + timeout_s
         link = connect(target, host, port, until)
         try:
-            tls = Tls(context, host)
+            with openssl_lock:
+                tls = Tls(context, host)
             _shake_hands(link, tls, target, ca_file, until)
             return cls(link, target, authority, tls)
         except BaseException:
@@ -305,7 +312,8 @@ def _shake_hands(link: socket.socket, tls: Tls, target: str, ca_file: str | None
             link.settimeout(left_s)
             over = False
             try:
-                tls.wrapped.do_handshake()
+                with openssl_lock:
+                    tls.wrapped.do_handshake()
                 over = True
             except ssl.SSLWantReadError:
                 pass
