@@ -85,10 +85,22 @@ def open_tcp(daemon: Daemon) -> socket.socket:
     return socket.create_connection((host, int(port)), timeout=20 * PATIENCE)
 
 
+def open_http2(daemon: Daemon, settings: bytes = b"", ack: bool = True) -> socket.socket:
+    """A connection on which streams can begin. Without an acknowledgement of the daemon's settings its windows are HTTP/2's
+    64 KiB, and its bound on streams does not hold."""
+    connection = open_tcp(daemon)
+    connection.sendall(PREFACE + http2_frame(SETTINGS, payload=settings))
+    if ack:
+        head = connection.recv(9, socket.MSG_WAITALL)
+        assert head[3] == SETTINGS, head
+        connection.recv(int.from_bytes(head[:3], "big"), socket.MSG_WAITALL)
+        connection.sendall(http2_frame(SETTINGS, ACK))
+    return connection
+
+
 @contextlib.contextmanager
-def connected(daemon: Daemon, settings: bytes = b"") -> Iterator[socket.socket]:
-    with tcp(daemon) as connection:
-        connection.sendall(PREFACE + http2_frame(SETTINGS, payload=settings))
+def connected(daemon: Daemon, settings: bytes = b"", ack: bool = True) -> Iterator[socket.socket]:
+    with open_http2(daemon, settings, ack) as connection:
         yield connection
 
 
@@ -122,11 +134,17 @@ class Seen(NamedTuple):
         return "stream reset" if self.resets else "nothing"
 
 
-def receive_until_over(connection: socket.socket, seconds: float, streams: int = 1) -> Seen:
-    """Reads until so many streams or the connection ended, or the time is up."""
+def receive_until_over(connection: socket.socket, seconds: float, streams: int = 1, last: int = 0,
+                       decoder: hpack.Decoder | None = None) -> Seen:
+    """Reads until so many streams, the stream `last`, or the connection ended, or the time is up. Whoever goes on with the connection after
+    that keeps its decoder."""
     seen = Seen({}, {}, None, False, {})
-    decoder, received, give_up = hpack.Decoder(), bytearray(), time.monotonic() + seconds
-    while len(seen.statuses.keys() | seen.resets.keys()) < streams and seen.goaway is None:
+    decoder = decoder or hpack.Decoder()
+    received, give_up = bytearray(), time.monotonic() + seconds
+    while seen.goaway is None:
+        ended = seen.statuses.keys() | seen.resets.keys()
+        if last in ended if last else len(ended) >= streams:
+            break
         connection.settimeout(max(0.01, give_up - time.monotonic()))
         try:
             piece = connection.recv(65536)
