@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import PATIENCE, ROOT, LiveDaemon, run_python
+from conftest import PATIENCE, ROOT, run_python
 
 pytestmark = pytest.mark.live
 
@@ -21,9 +21,9 @@ PRINTS = {
 }
 
 
-def run_example(path: Path, daemon: LiveDaemon) -> str:
+def run_example(path: Path, target: str) -> str:
     run = subprocess.run(
-        [sys.executable, "-W", "error::ResourceWarning", str(path), daemon.target],
+        [sys.executable, "-W", "error::ResourceWarning", str(path), target],
         env={**os.environ, "PYTHONPATH": str(ROOT / "src"), "JAX_PLATFORMS": "cpu"},
         capture_output=True,
         text=True,
@@ -35,8 +35,8 @@ def run_example(path: Path, daemon: LiveDaemon) -> str:
 
 
 @pytest.mark.parametrize("name", PRINTS)
-def test_the_example_prints_what_it_should(daemon: LiveDaemon, name: str) -> None:
-    assert PRINTS[name] in run_example(ROOT / "examples" / name, daemon)
+def test_the_example_prints_what_it_should(live_target: str, name: str) -> None:
+    assert PRINTS[name] in run_example(ROOT / "examples" / name, live_target)
 
 
 def test_every_example_is_run() -> None:
@@ -60,7 +60,7 @@ shard_b = client.buffer_from_host([5.0, 6.0, 7.0, 8.0], device=1)
 '''
 
 
-def test_the_readmes_snippets_run(daemon: LiveDaemon) -> None:
+def test_the_readmes_snippets_run(live_target: str) -> None:
     """In one program, with what the text around them supposes."""
     assert len(SNIPPETS) == 5
     first, jax, sharded, errors, deadlines = SNIPPETS
@@ -68,6 +68,6 @@ def test_the_readmes_snippets_run(daemon: LiveDaemon) -> None:
     lines += ["assert [row[0].tolist() for row in outputs] == [[2.0, 4.0, 6.0, 8.0], [10.0, 12.0, 14.0, 16.0]]"]
     lines += ["text = 'nonsense'", errors, "exe = client.compile(PROGRAM)", "x = [1.0] * 4"]
     lines += [deadlines.replace("exe(x)", "exe(x, x)"), "client.close()"]
-    run = run_python("\n".join(lines), PJRTD_TARGET=daemon.target, JAX_PLATFORMS="cpu")
+    run = run_python("\n".join(lines), PJRTD_TARGET=live_target, JAX_PLATFORMS="cpu")
     assert run.returncode == 0, run.stderr
     assert run.stdout.startswith("[11.0, 22.0, 33.0, 44.0]\n")

@@ -57,8 +57,14 @@ def over(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def daemon(request: pytest.FixtureRequest, plugin: pathlib.Path) -> Iterator[Daemon]:
     """The module's daemon. When the module ends it has to be alive, stop with 0, and have a clean log."""
-    with Daemon(plugin=plugin, over=getattr(request.module, "RUN_OVER", ["unix"])[-1]) as started:
+    with Daemon(plugin=plugin, grpc=True, over=getattr(request.module, "RUN_OVER", ["unix"])[-1]) as started:
         yield started
+
+
+@pytest.fixture(params=["unix", "grpc"])
+def target(daemon: Daemon, request: pytest.FixtureRequest) -> str:
+    """The module's daemon for the Python client, over each transport in turn."""
+    return daemon.target if request.param == "unix" else daemon.grpc_target
 
 
 @pytest.fixture(scope="module")

@@ -79,11 +79,11 @@ def test_a_small_upload_may_come_as_items_too(client: RawClient) -> None:
         assert client.download(buffer) == b"01234567"
 
 
-def test_both_clients_move_8_mebibytes(client: RawClient, daemon: Daemon) -> None:
+def test_both_clients_move_8_mebibytes(client: RawClient, target: str) -> None:
     values = np.arange(2097152, dtype=np.float32)
     buffer = client.upload("f32", [2097152], values.tobytes())
     assert client.download(buffer) == values.tobytes()
-    with pjrtd.Client.create(daemon.target) as python:
+    with pjrtd.Client.create(target) as python:
         with python.buffer_from_host(values) as mine:
             assert (mine.numpy() == values).all()
 

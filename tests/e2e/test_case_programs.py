@@ -76,9 +76,9 @@ def assert_described(the: Case, described: object) -> None:
 
 
 @pytest.mark.parametrize("name", all_cases())
-def test_through_the_python_client(balanced: None, bystander: Bystander, daemon: Daemon, minor: int, name: str) -> None:
+def test_through_the_python_client(balanced: None, bystander: Bystander, target: str, minor: int, name: str) -> None:
     the = case(name).on(minor)
-    with pjrtd.Client.create(daemon.target) as client, client.devices() as devices:
+    with pjrtd.Client.create(target) as client, client.devices() as devices:
         if the.compile_error:
             with pytest.raises(EXCEPTIONS[the.compile_error], match=the.error_words or None):
                 client.compile(the.text)

@@ -135,10 +135,10 @@ def test_through_a_program(client: RawClient, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NUMPY_TYPES)
-def test_numpy_arrays_through_the_python_client(daemon: Daemon, minor: int, name: str) -> None:
+def test_numpy_arrays_through_the_python_client(target: str, minor: int, name: str) -> None:
     numpy_type = np.dtype(NUMPY_TYPES[name][0])
     array = np.frombuffer(host_patterns(name), dtype=numpy_type).copy()
-    with pjrtd.Client.create(daemon.target) as client:
+    with pjrtd.Client.create(target) as client:
         if minor < SINCE.get(name, 0):
             with pytest.raises(pjrtd.errors.Unimplemented, match=f"{name} came with PJRT 0.{SINCE[name]}; .* 0.{minor}$"):
                 client.buffer_from_host(array).numpy()

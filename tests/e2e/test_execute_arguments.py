@@ -231,8 +231,8 @@ def test_a_fetch_beyond_what_a_reply_carries(client: RawClient) -> None:
     assert client.answer(call).bulk == np.full(16 * 1024, 2, np.float32).tobytes()
 
 
-def test_the_python_client_says_what_was_wrong(daemon: Daemon) -> None:
-    with pjrtd.Client.create(daemon.target) as client:
+def test_the_python_client_says_what_was_wrong(target: str) -> None:
+    with pjrtd.Client.create(target) as client:
         program = client.compile(case("add").text)
         good = np.array([1, 2, 3, 4], np.float32)
         for wrong in (np.zeros(4, np.int32), np.zeros(2), np.zeros((2, 2), np.float32), np.zeros(2, np.float32),

@@ -149,8 +149,9 @@ for step in range(30):
 assert caught > 3, caught
 client.close()
 """,
-    # The last: it leaves a program that does not end.
-    "ctrl-c during a call": """
+}
+
+CTRL_C_DURING_A_CALL = """
 text = pathlib.Path({endless!r}).read_text()
 loop = client.compile(text)
 threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
@@ -163,28 +164,38 @@ except KeyboardInterrupt:
 assert time.monotonic() - began < 5
 assert right() and loop(-1)[0].item() == -1
 client.close()
-""",
-}
+"""
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-def test_in_a_process_of_its_own(daemon: Daemon, name: str) -> None:
-    before = daemon.settled()
-    code = (PRELUDE + PROGRAMS[name]).format(
-        support=str(TESTS / "support"), source=str(TESTS.parent / "python-client" / "src"), target=daemon.target,
+def run(target: str, program: str) -> None:
+    code = (PRELUDE + program).format(
+        support=str(TESTS / "support"), source=str(TESTS.parent / "python-client" / "src"), target=target,
         add=str(CASES_FOLDER / "add.mlir"), endless=str(CASES_FOLDER / "endless_loop.mlir"),
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60 * PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
-    if name != "ctrl-c during a call":
-        daemon.expect_balance(before)
 
 
-def test_a_daemon_that_ends_is_a_clear_error_in_python() -> None:
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_in_a_process_of_its_own(daemon: Daemon, target: str, name: str) -> None:
+    before = daemon.settled()
+    run(target, PROGRAMS[name])
+    daemon.expect_balance(before)
+
+
+@pytest.mark.parametrize("over", ["unix", "grpc"])
+def test_ctrl_c_during_a_call(over: str) -> None:
+    """With a daemon of its own, in which a program is left that never ends."""
+    with Daemon(grpc=True) as daemon:
+        run(daemon.target if over == "unix" else daemon.grpc_target, CTRL_C_DURING_A_CALL)
+
+
+@pytest.mark.parametrize("over", ["unix", "grpc"])
+def test_a_daemon_that_ends_is_a_clear_error_in_python(over: str) -> None:
     import pjrtd
 
-    with Daemon() as daemon:
-        client = pjrtd.Client.create(daemon.target)
+    with Daemon(grpc=True) as daemon:
+        client = pjrtd.Client.create(daemon.target if over == "unix" else daemon.grpc_target)
         program = client.compile((CASES_FOLDER / "add.mlir").read_text())
         daemon.kill()
         with pytest.raises(pjrtd.errors.PjrtError):

@@ -17,8 +17,8 @@ pytestmark = pytest.mark.every_plugin
 
 
 @pytest.fixture
-def python(daemon: Daemon):
-    with pjrtd.Client.create(daemon.target) as client:
+def python(target: str):
+    with pjrtd.Client.create(target) as client:
         yield client
 
 

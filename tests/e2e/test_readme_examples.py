@@ -18,18 +18,18 @@ def block(language: str) -> str:
     return found[0]
 
 
-def run(command: list[str], daemon: Daemon, **environment: str) -> str:
+def run(command: list[str], target: str, **environment: str) -> str:
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60 * PATIENCE,
-                          env=clean_environment({"PJRTD_TARGET": daemon.target, **environment}))
+                          env=clean_environment({"PJRTD_TARGET": target, **environment}))
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_the_python_example_prints_what_it_says(daemon: Daemon):
+def test_the_python_example_prints_what_it_says(target: str):
     code = block("python")
     expected = re.search(r"print\(.*\)  # (.*)", code)
     assert expected
-    output = run([sys.executable, "-c", code], daemon, PYTHONPATH=str(REPOSITORY / "python-client" / "src"))
+    output = run([sys.executable, "-c", code], target, PYTHONPATH=str(REPOSITORY / "python-client" / "src"))
     assert output == expected[1] + "\n"
 
 
@@ -44,7 +44,7 @@ def test_the_c_example_prints_what_it_says(daemon: Daemon, tmp_path: pathlib.Pat
     subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", *flags, "example.c", "-o", "example",
                     f"-I{REPOSITORY / 'client-lib' / 'include'}", f"-L{build / 'lib'}", "-lpjrtc"],
                    cwd=tmp_path, check=True)
-    output = run([str(tmp_path / "example")], daemon, LD_LIBRARY_PATH=str(build / "lib"),
+    output = run([str(tmp_path / "example")], daemon.target, LD_LIBRARY_PATH=str(build / "lib"),
                  **{name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")})
     assert output == expected[1] + "\n"
 

@@ -30,8 +30,8 @@ def test_results_keep_their_order(client: RawClient, count: int) -> None:
     client.call("Buffer.Delete", buffers=outputs)
 
 
-def test_600_results_through_the_python_client(daemon: Daemon) -> None:
-    with pjrtd.Client.create(daemon.target) as client:
+def test_600_results_through_the_python_client(target: str) -> None:
+    with pjrtd.Client.create(target) as client:
         program = client.compile(many_results(600))
         outputs = program(np.int32(1000))
         assert [int(output.numpy()) for output in outputs] == list(range(1000, 1600))
@@ -59,9 +59,9 @@ def test_empty_arguments_and_results(client: RawClient, dims: tuple[int, ...]) -
     assert client.answer(call).bulk == b""
 
 
-def test_empty_numpy_arrays_in_every_form(daemon: Daemon) -> None:
+def test_empty_numpy_arrays_in_every_form(target: str) -> None:
     the = case("zero_size")
-    with pjrtd.Client.create(daemon.target) as client:
+    with pjrtd.Client.create(target) as client:
         program = client.compile(the.text)
         empty, hollow, three = np.zeros(0, np.float32), np.zeros((2, 0, 3), np.float32), np.array([1, 2, 3], np.float32)
         for a, b in ((empty, hollow), (np.ones(4, np.float32)[4:], np.ones((3, 0, 2), np.float32).T)):

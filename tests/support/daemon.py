@@ -56,9 +56,9 @@ def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 class Daemon:
-    """A running pjrtd. `settings` become --set NAME=VALUE. Entered, it waits until it serves; left, it stops it and
-    checks how it went. `over` is what `connect` uses unless it is told: where that is gRPC, the daemon listens for it
-    beside its socket."""
+    """A running pjrtd. `settings` become --set NAME=VALUE. `grpc`: it listens on a port beside its socket. Entered, it
+    waits until it serves; left, it stops it and checks how it went. `over` is what `connect` uses unless it is told: where
+    that is gRPC, it listens on a port, too."""
 
     def __init__(
         self,
@@ -68,6 +68,7 @@ class Daemon:
         env: Mapping[str, str] | None = None,
         folder: pathlib.Path | None = None,
         listen: Sequence[str] | None = None,
+        grpc: bool = False,
         plugin: os.PathLike[str] | str | None = None,
         over: str = "unix",
     ) -> None:
@@ -76,7 +77,7 @@ class Daemon:
         self.socket_path = self.folder / "s.sock"
         self.over = over
         self.listen = list(listen) if listen is not None else [f"unix:{self.socket_path}"]
-        if over != "unix" and listen is None:
+        if grpc or (over != "unix" and listen is None):
             self.listen.append("grpc://127.0.0.1:0")
         self.asked = self.listen  # with port 0 where any will do
         self.log_path = self.folder / "log"

@@ -154,7 +154,7 @@ class Client:
 
     @property
     def server_pid(self) -> int:
-        """The daemon's process."""
+        """The daemon's process, by its number on the daemon's own host."""
         return self.info().pid
 
     def stats(self) -> dict[str, Any]:

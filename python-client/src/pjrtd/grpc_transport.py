@@ -176,7 +176,13 @@ class GrpcTransport(Transport):
                 return True
             try:
                 if len(queue) == 1 and not self._offset:
+                    fresh = []
                     sent.extend(map(self._send, queue))
+                    if sent[0] == len(queue[0]):
+                        # No call from here on.
+                        del queue[0]
+                        self._sent = fresh
+                        return True
                 else:
                     buffers = queue[:_MAX_BUFFERS]
                     buffers[0] = memoryview(buffers[0])[self._offset :]
