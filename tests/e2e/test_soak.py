@@ -22,7 +22,9 @@ MIB = 1 << 20
 
 
 def start_worker(daemon: Daemon, seed: int, seconds: float) -> subprocess.Popen[str]:
-    environment = {"PJRTD_TARGET": daemon.target, "PYTHONPATH": str(REPOSITORY / "python-client" / "src")}
+    """Half of them over gRPC."""
+    target = daemon.grpc_target if seed % 2 else daemon.target
+    environment = {"PJRTD_TARGET": target, "PYTHONPATH": str(REPOSITORY / "python-client" / "src")}
     return subprocess.Popen(
         [sys.executable, "-W", "ignore::ResourceWarning", str(REPOSITORY / "tests" / "support" / "soak_worker.py"),
          str(seed), str(seconds)],
@@ -49,7 +51,7 @@ def work(daemon: Daemon, seed: int, seconds: float) -> None:
 
 @pytest.mark.soak
 def test_mixed_and_killed_clients_leave_the_daemon_as_it_was():
-    with Daemon(settings={"log_level": "warning"}) as daemon:
+    with Daemon(settings={"log_level": "warning"}, grpc=True) as daemon:
         work(daemon, 1, SECONDS / 3)  # the plugin's and the allocator's own caches fill
         before = daemon.settled()
         resident, descriptors, threads = daemon.resident_bytes(), daemon.descriptors(), daemon.threads()
