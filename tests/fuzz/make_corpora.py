@@ -181,3 +181,4 @@ if __name__ == "__main__":
     write("frame-header", headers())
     write("request-messages", requests())
     write("frame-stream", streams())
+    write("grpc-channel", streams())
