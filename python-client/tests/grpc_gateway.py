@@ -118,7 +118,10 @@ class Connection:
             each.setblocking(False)
         self.link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         while True:
-            self._make_frames()
+            try:
+                self._make_frames()
+            except ProtocolError:  # a test ended the stream
+                self.to_client.clear()
             self.out += self.h2.data_to_send()
             poller = select.poll()
             poller.register(self.woken, select.POLLIN)

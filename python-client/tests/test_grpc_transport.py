@@ -140,6 +140,56 @@ def test_quiet_calls_in_a_row_travel_together(start: Start, monkeypatch: pytest.
     assert not gateway.errors
 
 
+def test_a_quiet_call_travels_with_the_one_that_waits_where_that_is_the_habit(
+    start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = 1000.0
+    gateway = start()
+    with pjrtd.Client.create(gateway.target) as client:
+        monkeypatch.setattr(grpc_transport, "monotonic", lambda: now)
+        exe = client.compile("f32[]->f32[]")
+        a = client.buffer_from_host(3.0)
+        now += 1
+
+        def messages(work: Callable[[], object]) -> list[int]:
+            """Frames in each message that `work` sends."""
+            nonlocal now
+            client.sync()
+            now += 1
+            before = len(gateway.latest.messages)
+            work()
+            client.sync()
+            return gateway.latest.frames_in_messages[before:]
+
+        def fetch() -> None:
+            kept.append(exe(a)[0])
+            assert kept[-1].item() == 3.0
+
+        kept: list[pjrtd.Buffer] = []
+        for _ in range(grpc_transport.FOLLOWED):
+            assert messages(fetch) == [1, 1, 1]
+        for _ in range(3):
+            assert messages(fetch) == [2, 1]
+
+        def alone() -> None:
+            """What comes next comes late."""
+            nonlocal now
+            kept.append(exe(a)[0])
+            now += 1
+
+        sent = executes(gateway.daemon)
+        assert sum(messages(alone)) == 2  # held the first time; the thread or the sync took it along
+        assert executes(gateway.daemon) == sent + 1
+        for _ in range(3):
+            assert messages(alone) == [1, 1]  # and then no more
+            assert messages(fetch) == [1, 1, 1]
+        for buffer in kept:
+            buffer.close()
+        a.close()
+        exe.close()
+    assert not gateway.errors
+
+
 def test_a_quiet_call_that_nothing_follows_is_sent_all_the_same(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(grpc_transport, "BURST_S", 10.0)
     gateway = start()

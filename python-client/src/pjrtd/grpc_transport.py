@@ -37,8 +37,10 @@ ITEM_BYTES = 256 << 10
 #: gives none for as long again. (The daemon takes a PING every five seconds.)
 SILENCE_S = 15.0
 
-#: Frames that nobody waits for are kept while they follow each other this closely, in seconds, and so many of them.
+#: Frames that nobody waits for are kept while they follow each other this closely, in seconds, and so many of them; the
+#: first one, too, where this many times in a row one that stood alone was followed as closely by one that is waited for.
 BURST_S = 0.0001
+FOLLOWED = 4
 MAX_HELD = 32
 MAX_HELD_BYTES = 4 << 10
 
@@ -49,7 +51,7 @@ class GrpcTransport(Transport):
     __slots__ = (
         *("target", "unfinished", "_socket", "_send", "_sendmsg", "_recv_into", "_recvmsg_into"),
         *("_connection", "_stream", "_reader", "_queue", "_offset", "_sent", "_received", "_total"),
-        *("_heard_total", "_heard_at", "_pinged_at", "_quiet_at"),
+        *("_heard_total", "_heard_at", "_pinged_at", "_quiet_at", "_followed"),
     )
 
     item_bytes = ITEM_BYTES
@@ -75,6 +77,7 @@ class GrpcTransport(Transport):
         self._heard_at = 0.0
         self._pinged_at = 0.0
         self._quiet_at = 0.0  # when the last frame was sent, if nobody waits for it
+        self._followed = 0
         self._connection = ClientConnection()
         self._reader = FrameReader(target)
         self._stream = self._connection.open(
@@ -121,7 +124,9 @@ class GrpcTransport(Transport):
         return self._stream.queued_bytes
 
     def write(self, first: bytes | memoryview, *more: bytes | memoryview) -> bool:
-        self._quiet_at = 0.0
+        if self._quiet_at:
+            self._followed = self._followed + 1 if monotonic() - self._quiet_at < BURST_S else 0
+            self._quiet_at = 0.0
         try:
             self._connection.send_message(self._stream, first, *more)
         except (Http2Error, ValueError) as error:
@@ -132,10 +137,14 @@ class GrpcTransport(Transport):
         stream = self._stream
         now = monotonic()
         if now - self._quiet_at > BURST_S:
-            # The first of a series goes out at once: the device can begin with it.
-            sent = self.write(first)
-            self._quiet_at = now
-            return sent
+            if self._quiet_at:
+                self._followed = 0
+            if self._followed < FOLLOWED:
+                # The first of a series goes out at once: the device can begin with it.
+                self._quiet_at = 0.0
+                sent = self.write(first)
+                self._quiet_at = now
+                return sent
         self._connection.hold(stream, first)
         self._quiet_at = now
         return self.flush() if len(stream.held) >= MAX_HELD or stream.held_bytes >= MAX_HELD_BYTES else True
