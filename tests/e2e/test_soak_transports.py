@@ -1,6 +1,6 @@
 """100 clients at once on mixed transports for minutes: every value right, nothing left, and how long a small round took.
 
-PJRTD_SOAK_SECONDS sets how long (default 300)."""
+PJRTD_SOAK_SECONDS sets how long (default 300; below 20 not every client gets its program compiled)."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_100_clients_on_mixed_transports(record_property) -> None:  # noqa: ANN0
             clients[f"{kind} over {over}"] += found["clients"]
         for name, measured in latencies.items():
             ordered = sorted(measured)
-            rounds = [client["small"] for client in clients[name]]
+            rounds = [client.get("small", 0) for client in clients[name]]
             assert min(rounds) > 0, f"{name}: a client that got nowhere, {rounds}"
             line = (f"{name}: {len(rounds)} clients, {sum(rounds)} rounds, p50 {ordered[len(ordered) // 2] / 1e3:.2f} ms, "
                     f"p99 {ordered[len(ordered) * 99 // 100] / 1e3:.2f} ms, longest {ordered[-1] / 1e3:.0f} ms")
