@@ -217,6 +217,7 @@ COMPILE_ERRORS = {
 @pytest.mark.parametrize("name", COMPILE_ERRORS)
 def test_compile_errors(client: pjrtd.Client, name: str) -> None:
     text, kind = COMPILE_ERRORS[name]
+    client.sync()  # what the test before has released is gone
     programs = client.stats()["programs"]
     with pytest.raises(kind) as caught:
         client.compile(text)

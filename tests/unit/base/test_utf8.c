@@ -35,7 +35,7 @@ Test(utf8, reads_no_further_than_the_text) {
   static const char whole[] = "\xf0\x9f\x98\x80";
   for (size_t size = 1; size < 4; size++) {
     char *part = pjrtd_memdup(whole, size);
-    mends(part, size, "????" + (4 - size));
+    mends(part, size, &"????"[4 - size]);
     pjrtd_free(part);
   }
   uint32_t point = 7;
