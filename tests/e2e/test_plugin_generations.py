@@ -23,6 +23,7 @@ DIVIDE = """func.func @main() -> tensor<{type}> {{
 }}"""
 
 
+@pytest.mark.criterion
 @pytest.mark.parametrize("version", OLD)
 def test_the_plugin_layers_own_tests_pass(version: str) -> None:
     build = pathlib.Path(os.environ.get("PJRTD_BUILD", REPOSITORY / "build" / "release"))
