@@ -60,6 +60,7 @@ static void stop(app *self, bool in_time) {
     _exit(EXIT_SUCCESS);
   }
   if (self->grpc) grpc_front_close(self->grpc);
+  pjrtd_sessions_end(self->runtime);
   if (pjrtd_runtime_close(self->runtime)) return;
   fflush(NULL);
   _exit(EXIT_SUCCESS);

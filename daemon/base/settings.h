@@ -30,7 +30,7 @@ typedef struct {
 } pjrtd_setting_origin;
 
 /* settings_table.c asserts it. */
-#define PJRTD_NUM_SETTINGS 25
+#define PJRTD_NUM_SETTINGS 26
 
 /* Fields are named as the settings are; deploy/pjrtd.conf says what each does. Texts are owned and never NULL. */
 typedef struct pjrtd_settings {
@@ -49,6 +49,7 @@ typedef struct pjrtd_settings {
   uint64_t max_buffer_bytes; /* never 0: the default was worked out */
   uint64_t max_program_bytes;
   uint64_t max_session_buffers;
+  uint64_t max_sessions;
   uint64_t max_session_programs;
   uint64_t max_queued_bytes;
   uint64_t client_stall_seconds;

@@ -193,7 +193,7 @@ void pjrtd_call_receive(pjrtd_call *call, pjrtd_staging *pages, uint64_t bytes, 
   call->inbound_pages = pages;
   call->inbound_remaining = bytes;
   call->inbound_window = call->runtime->settings->upload_credit_bytes;
-  call->inbound_consumed = 0;
+  call->inbound_consumed = call->inbound_received = 0;
   call->inbound_done = done;
   pjrtd_staging_advance(pages, 0);
 }

@@ -70,7 +70,7 @@ struct pjrtd_call {
   /* Bulk that is coming in. */
   uint8_t *inbound; /* the next byte's place; NULL: none is expected */
   pjrtd_staging *inbound_pages;
-  uint64_t inbound_remaining, inbound_window, inbound_consumed;
+  uint64_t inbound_remaining, inbound_window, inbound_consumed, inbound_received;
   /* The answer is on its way out in pieces. */
   pjrtd_stream *outbound;
   uint64_t granted_bytes; /* credit that came before the answer */

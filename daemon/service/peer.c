@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "pjrtd/v1/frame.pb-c.h"
+#include "service/attachment.h"
 #include "service/call.h"
 
 /* A megabyte of payload can decode to many small messages; more than this is nobody's honest request. */
@@ -35,14 +36,7 @@ void pjrtd_peer_init(pjrtd_peer *peer, const pjrtd_peer_transport *transport, pj
 void pjrtd_peer_gone(pjrtd_peer *peer) {
   if (peer->gone) return;
   peer->gone = true;
-  while (peer->oldest) {
-    pjrtd_call *call = peer->oldest;
-    pjrtd_call_detach(call);
-    pjrtd_status *why = pjrtd_status_make(PJRTD_CODE_CANCELLED, "the connection that made the call is gone");
-    call->abandon(call, pjrtd_status_with_origin(why, call->header.call));
-  }
-  if (peer->session) pjrtd_session_close(peer->session, NULL, NULL);
-  peer->session = NULL;
+  pjrtd_attachment_lose(peer);
   pjrtd_id_map_deinit(&peer->calls);
   pjrtd_status_destroy(peer->failure);
   peer->failure = NULL;
@@ -62,6 +56,17 @@ void pjrtd_peer_fail(pjrtd_peer *peer, uint64_t call, uint16_t method, pjrtd_sta
             PJRTD_LOG_UINT("uid", peer->identity.uid), PJRTD_LOG_TEXT("client", peer->client_name),
             PJRTD_LOG_STATUS(status));
   pjrtd_frame_header header = {.call = call, .method = method};
+  pjrtd_answer_error(peer, &header, status);
+  peer->failing = true;
+  peer->transport->hang_up(peer);
+}
+
+void pjrtd_peer_end(pjrtd_peer *peer, pjrtd_status *status) {
+  if (peer->failing || peer->gone) {
+    pjrtd_status_destroy(status);
+    return;
+  }
+  pjrtd_frame_header header = {.method = PJRTD_METHOD_Session_Attach};
   pjrtd_answer_error(peer, &header, status);
   peer->failing = true;
   peer->transport->hang_up(peer);
@@ -115,6 +120,7 @@ static void on_request(pjrtd_peer *peer, const pjrtd_frame_header *header, const
   peer->runtime->stats.calls_total++;
   const pjrtd_method *method = pjrtd_method_find(header->method);
   pjrtd_status *status = check_request(peer, header, method);
+  if (peer->session) peer->session->last_used_ns = peer->runtime->turn.began_ns;
   if (!status) {
     const void *message = protobuf_c_message_unpack(method->request, &allocator, header->payload_bytes, payload);
     if (!message) {
@@ -222,6 +228,7 @@ void pjrtd_peer_item_end(pjrtd_peer *peer, const pjrtd_frame_header *header) {
   call->inbound += header->bulk_bytes;
   call->inbound_remaining -= header->bulk_bytes;
   call->inbound_consumed += header->bulk_bytes;
+  call->inbound_received += header->bulk_bytes;
   if (!call->inbound_remaining) {
     call->inbound = NULL;
     call->inbound_done(call);

@@ -27,6 +27,7 @@ struct pjrtd_stream {
 };
 
 typedef struct {
+  const char *name; /* "unix", "grpc": for listings */
   /* Room for a whole frame in the output; false when the connection is going. The caller then writes the payload and
    * the bulk, and calls end_frame before anything else. */
   bool (*begin_frame)(pjrtd_peer *peer, const pjrtd_frame_header *header, uint8_t **out_payload, uint8_t **out_bulk);
@@ -46,7 +47,8 @@ struct pjrtd_peer {
   const pjrtd_peer_transport *transport;
   pjrtd_runtime *runtime;
   pjrtd_identity identity;
-  pjrtd_session *session; /* owned; NULL before hello and after Session.Close */
+  pjrtd_session *session; /* that it takes part in; NULL before hello and after Session.Close */
+  pjrtd_peer *next_of_session, **session_link;
   pjrtd_id_space ids;
   bool greeted, failing, gone;
   uint32_t version;
@@ -67,8 +69,14 @@ void pjrtd_service_deinit(void);
 
 void pjrtd_peer_init(pjrtd_peer *peer, const pjrtd_peer_transport *transport, pjrtd_runtime *runtime,
                      const pjrtd_identity *identity);
-/* The connection is gone: drops all calls (what runs on, runs on unheard) and closes the session. */
+/* The connection is gone: drops all calls (what runs on, runs on unheard) and closes the session, unless others take
+ * part in it, or it is kept (attachment.h). */
 void pjrtd_peer_gone(pjrtd_peer *peer);
+
+/* A peer of no session takes part in that one, beside those that do. */
+PJRTD_MUST_USE pjrtd_status *pjrtd_peer_join(pjrtd_peer *peer, pjrtd_session *session);
+/* At the daemon's end, once all connections are gone: the sessions that are kept without one. */
+void pjrtd_sessions_end(pjrtd_runtime *runtime);
 
 /* The client has read: parked operations may go on. */
 void pjrtd_peer_has_room(pjrtd_peer *peer);
@@ -85,5 +93,7 @@ uint8_t *pjrtd_peer_item_place(pjrtd_peer *peer, uint64_t call, uint64_t done_by
 /* All of the item's bytes are in place. */
 void pjrtd_peer_item_end(pjrtd_peer *peer, const pjrtd_frame_header *header);
 
+/* Says why, takes `status`, and hangs up: through no fault of the client's. */
+void pjrtd_peer_end(pjrtd_peer *peer, pjrtd_status *status);
 /* A frame that cannot be believed: answers with an ERROR (of `call`, or 0) and hangs up. Takes `status`. */
 void pjrtd_peer_fail(pjrtd_peer *peer, uint64_t call, uint16_t method, pjrtd_status *status);

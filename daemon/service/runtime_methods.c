@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
-#include "service/call.h"
+#include "service/attachment.h"
 #include "service/convert.h"
 
 /* What a client may ask of a default assignment; the plugin has far fewer devices. */
@@ -32,7 +32,7 @@ pjrtd_status *pjrtd_handle_hello(pjrtd_request *request) {
             "%s", remedy));
     return PJRTD_OK;
   }
-  PJRTD_TRY(pjrtd_session_create(peer->runtime, &peer->identity, &peer->session));
+  PJRTD_TRY(pjrtd_attachment_open(peer));
   peer->greeted = true;
   peer->version = hello->max_version < PJRTD_PROTOCOL_MAX ? hello->max_version : PJRTD_PROTOCOL_MAX;
   snprintf(peer->client_name, sizeof peer->client_name, "%s", hello->client_name);

@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include "base/clock.h"
+
 static const char *const kind_names[PJRTD_ID_KINDS] = {"buffer", "program"};
 
 static pjrtd_status *make_token(char token[PJRTD_TOKEN_CHARS + 1]) {
@@ -21,6 +23,13 @@ static pjrtd_status *make_token(char token[PJRTD_TOKEN_CHARS + 1]) {
 pjrtd_status *pjrtd_session_create(pjrtd_runtime *runtime, const pjrtd_identity *identity,
                                    pjrtd_session **out_session) {
   *out_session = NULL;
+  if (runtime->stats.sessions >= runtime->settings->max_sessions)
+    return pjrtd_status_with_retry(
+        pjrtd_status_with_hint(
+            pjrtd_status_make(PJRTD_CODE_RESOURCE_EXHAUSTED, "pjrtd has %" PRIu64 " sessions, the most it may have",
+                              runtime->stats.sessions),
+            "close some that are kept without a connection (pjrtctl session), or raise max_sessions"),
+        UINT64_C(1000000000));
   pjrtd_session *session = pjrtd_calloc(1, sizeof *session);
   if (!session) return pjrtd_status_oom();
   pjrtd_status *status = make_token(session->token);
@@ -29,6 +38,7 @@ pjrtd_status *pjrtd_session_create(pjrtd_runtime *runtime, const pjrtd_identity 
     return status;
   }
   session->runtime = runtime;
+  session->created_ns = session->last_used_ns = pjrtd_clock_now_ns();
   session->id = ++runtime->next_session;
   session->identity = *identity;
   session->next = runtime->sessions;
@@ -39,6 +49,82 @@ pjrtd_status *pjrtd_session_create(pjrtd_runtime *runtime, const pjrtd_identity 
   *out_session = session;
   return PJRTD_OK;
 }
+
+/* ---- names, tokens, conversations ---- */
+
+static pjrtd_status *check_name(const char *name) {
+  size_t length = strlen(name);
+  bool good = length <= PJRTD_MAX_SESSION_NAME;
+  for (size_t i = 0; i < length && good; i++)
+    good = (name[i] >= 'a' && name[i] <= 'z') || (name[i] >= 'A' && name[i] <= 'Z') ||
+           (name[i] >= '0' && name[i] <= '9') || strchr("._-", name[i]);
+  if (good) return PJRTD_OK;
+  return PJRTD_INVALID("a session's name has 1 to %d letters, digits, '.', '_' or '-'", PJRTD_MAX_SESSION_NAME);
+}
+
+pjrtd_status *pjrtd_session_keep(pjrtd_session *session, const char *name, uint64_t ttl_ns) {
+  if (name && *name) {
+    PJRTD_TRY(check_name(name));
+    const pjrtd_session *other = pjrtd_session_find_name(session->runtime, &session->identity, name);
+    if (other && other != session)
+      return pjrtd_status_with_hint(
+          pjrtd_status_make(PJRTD_CODE_ALREADY_EXISTS, "there is a session '%s' already", name),
+          "attach to it, close it, or choose another name");
+    strcpy(session->name, name);
+  }
+  session->ttl_ns = ttl_ns;
+  return PJRTD_OK;
+}
+
+/* Whatever differs, and wherever, it takes as long. */
+static bool same_token(const char *token, const char *given) {
+  if (strlen(given) != PJRTD_TOKEN_CHARS) return false;
+  uint8_t difference = 0;
+  for (size_t i = 0; i < PJRTD_TOKEN_CHARS; i++) difference |= (uint8_t)(token[i] ^ given[i]);
+  return !difference;
+}
+
+pjrtd_session *pjrtd_session_find_token(const pjrtd_runtime *runtime, const char *token) {
+  pjrtd_session *found = NULL;
+  for (pjrtd_session *at = runtime->sessions; at; at = at->next)
+    if (same_token(at->token, token)) found = at;
+  return found;
+}
+
+pjrtd_session *pjrtd_session_find_name(const pjrtd_runtime *runtime, const pjrtd_identity *identity, const char *name) {
+  for (pjrtd_session *at = runtime->sessions; at; at = at->next)
+    if (*at->name && strcmp(at->name, name) == 0 && pjrtd_identity_same(&at->identity, identity)) return at;
+  return NULL;
+}
+
+pjrtd_status *pjrtd_session_take_space(pjrtd_session *session, pjrtd_id_space *out_space) {
+  size_t at = 0;
+  while (at < session->num_spaces && session->spaces[at].used) at++;
+  if (at == session->num_spaces) {
+    if (at == PJRTD_MAX_ID_SPACES)
+      return pjrtd_status_make(PJRTD_CODE_RESOURCE_EXHAUSTED,
+                               "%d connections take part in the session, the most there may be", PJRTD_MAX_ID_SPACES);
+    pjrtd_id_space *grown = pjrtd_realloc(session->spaces, (at + 1) * sizeof *grown);
+    if (!grown) return pjrtd_status_oom();
+    session->spaces = grown;
+    session->spaces[at] = (pjrtd_id_space){.prefix = (uint16_t)at};
+    session->num_spaces++;
+  }
+  session->spaces[at].used = true;
+  *out_space = session->spaces[at];
+  return PJRTD_OK;
+}
+
+void pjrtd_session_leave_space(pjrtd_session *session, const pjrtd_id_space *space) {
+  session->spaces[space->prefix] = *space;
+  session->spaces[space->prefix].used = false;
+}
+
+bool pjrtd_session_is_new(const pjrtd_session *session, const pjrtd_id_space *space) {
+  return session->num_spaces == 1 && !space->highest[PJRTD_ID_BUFFER] && !space->highest[PJRTD_ID_PROGRAM];
+}
+
+/* ---- the end ---- */
 
 static void drop(pjrtd_id_kind kind, void *value) {
   if (kind == PJRTD_ID_BUFFER) {
@@ -81,6 +167,7 @@ static void close_more(pjrtd_job *job) {
       return;
     }
   for (int kind = 0; kind < PJRTD_ID_KINDS; kind++) pjrtd_id_map_deinit(&session->resources[kind]);
+  pjrtd_free(session->spaces);
   pjrtd_free(session);
 }
 

@@ -7,15 +7,33 @@
 #include "state/program.h"
 
 #define PJRTD_TOKEN_CHARS 43 /* 256 bits in base64url */
+#define PJRTD_MAX_SESSION_NAME 64
+/* Conversations that a session may have had; their ids tell them apart by 16 bits. */
+#define PJRTD_MAX_ID_SPACES 65536
 
 typedef enum { PJRTD_ID_BUFFER, PJRTD_ID_PROGRAM, PJRTD_ID_KINDS } pjrtd_id_kind;
+
+/* The ids that one connection may choose: their top 16 bits are `prefix`, each kind strictly increasing. */
+typedef struct {
+  uint16_t prefix;
+  bool used; /* by a connection now */
+  uint64_t highest[PJRTD_ID_KINDS];
+} pjrtd_id_space;
+
+typedef struct pjrtd_peer pjrtd_peer;
 
 struct pjrtd_session {
   pjrtd_runtime *runtime;
   pjrtd_session *next, **link; /* in the runtime's list */
   uint64_t id;
   pjrtd_identity identity;
-  char token[PJRTD_TOKEN_CHARS + 1]; /* a secret: never logged */
+  char token[PJRTD_TOKEN_CHARS + 1];     /* a secret: never logged */
+  char name[PJRTD_MAX_SESSION_NAME + 1]; /* "": none */
+  uint64_t ttl_ns;                       /* how long it outlives its last connection */
+  uint64_t created_ns, last_used_ns;
+  pjrtd_peer *peers;      /* that take part; the service's list */
+  pjrtd_id_space *spaces; /* owned; by prefix, so that a later connection goes on above an earlier one's ids */
+  size_t num_spaces;
   pjrtd_id_map resources[PJRTD_ID_KINDS];
   uint64_t buffer_bytes;
   /* Closing: what is left to drop. */
@@ -23,14 +41,21 @@ struct pjrtd_session {
   uint64_t closing_at[PJRTD_ID_KINDS];
 };
 
-/* The ids that one connection may choose: their top 16 bits are `prefix`, each kind strictly increasing. */
-typedef struct {
-  uint16_t prefix;
-  uint64_t highest[PJRTD_ID_KINDS];
-} pjrtd_id_space;
-
 PJRTD_MUST_USE pjrtd_status *pjrtd_session_create(pjrtd_runtime *runtime, const pjrtd_identity *identity,
                                                   pjrtd_session **out_session);
+/* Names it, NULL or "": not; and says how long it outlives its connections. ALREADY_EXISTS where another session of its
+ * owner has the name. */
+PJRTD_MUST_USE pjrtd_status *pjrtd_session_keep(pjrtd_session *session, const char *name, uint64_t ttl_ns);
+/* The session of that token; or that of the name which belongs to `identity`. NULL: there is none. All tokens take as
+ * long. */
+pjrtd_session *pjrtd_session_find_token(const pjrtd_runtime *runtime, const char *token);
+pjrtd_session *pjrtd_session_find_name(const pjrtd_runtime *runtime, const pjrtd_identity *identity, const char *name);
+/* A set of ids that no connection uses now: those of an earlier one, or new ones. */
+PJRTD_MUST_USE pjrtd_status *pjrtd_session_take_space(pjrtd_session *session, pjrtd_id_space *out_space);
+/* The connection is done with it: nobody's, until somebody takes it. */
+void pjrtd_session_leave_space(pjrtd_session *session, const pjrtd_id_space *space);
+/* Whether it holds nothing and never did. */
+bool pjrtd_session_is_new(const pjrtd_session *session, const pjrtd_id_space *space);
 /* Takes the session: its names are gone at once, what they named goes over the next turns, a few at a time, as soon as
  * nothing uses it any more. The counts may be NULL. */
 void pjrtd_session_close(pjrtd_session *session, uint64_t *out_buffers, uint64_t *out_programs);

@@ -137,7 +137,8 @@ static bool is_full(const pjrtd_peer *peer) {
   return channel->output_bytes + channel->leaving_bytes > channel->rpc.front->settings->max_queued_bytes;
 }
 
-static const pjrtd_peer_transport transport = {.begin_frame = begin_frame,
+static const pjrtd_peer_transport transport = {.name = "grpc",
+                                               .begin_frame = begin_frame,
                                                .end_frame = end_frame,
                                                .start_stream = start_stream,
                                                .stop_stream = stop_stream,

@@ -92,7 +92,8 @@ static void hang_up(pjrtd_peer *peer) {
   ((grpc_guest *)peer)->kept = false;
 }
 
-static const pjrtd_peer_transport transport = {.begin_frame = begin_frame,
+static const pjrtd_peer_transport transport = {.name = "grpc",
+                                               .begin_frame = begin_frame,
                                                .end_frame = end_frame,
                                                .start_stream = start_stream,
                                                .stop_stream = stop_stream,
@@ -100,24 +101,10 @@ static const pjrtd_peer_transport transport = {.begin_frame = begin_frame,
                                                .is_full = is_full,
                                                .hang_up = hang_up};
 
-/* Takes as long whatever differs. */
-static bool same_token(const pjrtd_session *session, const char *token, size_t length) {
-  if (!session || length != PJRTD_TOKEN_CHARS) return false;
-  uint8_t difference = 0;
-  for (size_t i = 0; i < PJRTD_TOKEN_CHARS; i++) difference |= (uint8_t)(session->token[i] ^ token[i]);
-  return !difference;
-}
+static void end_guest(grpc_guest *guest);
 
-pjrtd_status *grpc_guest_find(grpc_front *front, const char *token, size_t token_length, grpc_guest **out_guest) {
+static pjrtd_status *make_guest(grpc_front *front, grpc_guest **out_guest) {
   *out_guest = NULL;
-  if (token) {
-    for (grpc_guest *at = front->guests; at; at = at->next)
-      if (at->kept && same_token(at->peer.session, token, token_length)) *out_guest = at;
-    if (*out_guest) return PJRTD_OK;
-    return pjrtd_status_with_hint(
-        pjrtd_status_make(PJRTD_CODE_NOT_FOUND, "the metadata pjrtd-session names no session"),
-        "Session.Open opens one and tells its token; a session that nobody used for a while was ended");
-  }
   if (front->num_guests >= front->settings->max_connections)
     return pjrtd_status_with_hint(
         pjrtd_status_make(PJRTD_CODE_RESOURCE_EXHAUSTED,
@@ -137,6 +124,38 @@ pjrtd_status *grpc_guest_find(grpc_front *front, const char *token, size_t token
   guest->link = &front->guests;
   if (guest->next) guest->next->link = &guest->next;
   front->guests = guest;
+  *out_guest = guest;
+  return PJRTD_OK;
+}
+
+static grpc_guest *find_guest(const grpc_front *front, const pjrtd_session *session) {
+  for (pjrtd_peer *at = session->peers; at; at = at->next_of_session)
+    if (at->transport == &transport) return (grpc_guest *)at;
+  return NULL;
+}
+
+pjrtd_status *grpc_guest_find(grpc_front *front, const char *token, size_t token_length, grpc_guest **out_guest) {
+  *out_guest = NULL;
+  if (!token) return make_guest(front, out_guest);
+  char text[PJRTD_TOKEN_CHARS + 1] = "";
+  if (token_length == PJRTD_TOKEN_CHARS) memcpy(text, token, token_length);
+  pjrtd_session *session = pjrtd_session_find_token(front->runtime, text);
+  explicit_bzero(text, sizeof text);
+  if (!session)
+    return pjrtd_status_with_hint(
+        pjrtd_status_make(PJRTD_CODE_NOT_FOUND, "the metadata pjrtd-session names no session"),
+        "Session.Open opens one and tells its token; a session that nobody used for a while was ended");
+  *out_guest = find_guest(front, session);
+  if (*out_guest) return PJRTD_OK;
+  /* A session of a connection's, or one that is kept without: all unary calls together are one more that takes part. */
+  grpc_guest *guest;
+  PJRTD_TRY(make_guest(front, &guest));
+  pjrtd_status *status = pjrtd_peer_join(&guest->peer, session);
+  if (status) {
+    end_guest(guest);
+    return status;
+  }
+  guest->kept = true;
   *out_guest = guest;
   return PJRTD_OK;
 }

@@ -304,6 +304,10 @@ static pjrtd_status *find_guest(grpc_front *front, const pjrtd_method *method, c
     return pjrtd_status_with_hint(
         pjrtd_status_make(PJRTD_CODE_UNIMPLEMENTED, "pjrtd " PJRTD_VERSION " has no method %s", path),
         "the client may be newer than the daemon");
+  if (method->id == PJRTD_METHOD_Session_Attach)
+    return pjrtd_status_with_hint(
+        pjrtd_status_make(PJRTD_CODE_FAILED_PRECONDITION, "an RPC of its own is of no connection that could attach"),
+        "send the session's token as the metadata " SESSION_KEY " with each call");
   size_t length = 0;
   const char *token = token_of(metadata, &length);
   bool of_a_session =

@@ -102,7 +102,8 @@ static void hang_up(pjrtd_peer *peer) {
   kick(peer);
 }
 
-const pjrtd_peer_transport local_transport = {.begin_frame = begin_frame,
+const pjrtd_peer_transport local_transport = {.name = "unix",
+                                              .begin_frame = begin_frame,
                                               .end_frame = end_frame,
                                               .start_stream = start_stream,
                                               .stop_stream = stop_stream,

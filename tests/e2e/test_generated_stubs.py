@@ -26,6 +26,8 @@ FOUR = [1.0, 2.0, 3.0, 4.0]
 
 Driver = Callable[[StubUser, Daemon], None]
 DRIVERS: dict[str, Driver] = {}
+# A call of its own is of no connection: over Channel it is tested in test_named_sessions.py.
+OF_CONNECTIONS = ("Session.Attach",)
 
 
 def drives(method: str) -> Callable[[Driver], Driver]:
@@ -64,17 +66,19 @@ def test_method(daemon: Daemon, balanced: None, user: StubUser, method: str) -> 
     session = user.recorder.metadata
     DRIVERS[method](user, daemon)
     give_up = time.monotonic() + 5 * PATIENCE  # gRPC tells from a thread of its own
-    while not (Code.OK in user.recorder.codes[method] and len(user.recorder.codes[method]) > 1):
+    ends_well = method not in OF_CONNECTIONS
+    while not ((Code.OK in user.recorder.codes[method]) == ends_well and len(user.recorder.codes[method]) > ends_well):
         assert time.monotonic() < give_up, user.recorder.codes
         time.sleep(0.01)
     family, _, name = method.partition(".")
     call, request = getattr(getattr(user, family), name), getattr(pb, wire.methods()[method].request)()
     streams = method in ("Buffer.Upload", "Program.Compile")
     user.recorder.metadata = ((SESSION_KEY, "x" * 43),)
-    assert "names no session" in refused(Code.NOT_FOUND, call, iter([request]) if streams else request).message
+    if ends_well:
+        assert "names no session" in refused(Code.NOT_FOUND, call, iter([request]) if streams else request).message
     user.recorder.metadata = session
     if method != "Session.Close":
-        user.Session.Close(pb.Empty())
+        user.Session.Close(pb.SessionCloseRequest())
 
 
 # ---- helpers ----
@@ -174,10 +178,11 @@ def session_open(user: StubUser, daemon: Daemon) -> None:
     first, second = (user.Session.Open(pb.SessionOpenRequest()) for _ in range(2))
     assert first.session != second.session and first.token != second.token
     assert len(first.token) == 43 and first.server_epoch == user.Runtime.Info(pb.Empty()).server_epoch
-    refused(Code.UNIMPLEMENTED, user.Session.Open, pb.SessionOpenRequest(name="weights"))
-    for opened in (first, second):
+    refused(Code.INVALID_ARGUMENT, user.Session.Open, pb.SessionOpenRequest(name="no name"))
+    named = user.Session.Open(pb.SessionOpenRequest(name="weights", ttl_ns=10**9))
+    for opened in (first, second, named):
         user.recorder.metadata = ((SESSION_KEY, opened.token),)
-        user.Session.Close(pb.Empty())
+        user.Session.Close(pb.SessionCloseRequest())
     user.leave_session()
 
 
@@ -186,9 +191,28 @@ def session_close(user: StubUser, daemon: Daemon) -> None:
     for buffer in (1, 2, 7):
         upload_f32(user, buffer, FOUR)
     compile_text(user, 1, case("add").text)
-    reply = user.Session.Close(pb.Empty())
+    refused(Code.NOT_FOUND, user.Session.Close, pb.SessionCloseRequest(name="of nobody"))
+    reply = user.Session.Close(pb.SessionCloseRequest())
     assert (reply.buffers_freed, reply.programs_freed) == (3, 1)
-    refused(Code.NOT_FOUND, user.Session.Close, pb.Empty())
+    refused(Code.NOT_FOUND, user.Session.Close, pb.SessionCloseRequest())
+
+
+@drives("Session.Attach")
+def session_attach(user: StubUser, daemon: Daemon) -> None:
+    request = pb.SessionAttachRequest(token=user.recorder.metadata[0][1])
+    error = refused(Code.FAILED_PRECONDITION, user.Session.Attach, request)
+    assert SESSION_KEY in error.hint
+
+
+@drives("Session.List")
+def session_list(user: StubUser, daemon: Daemon) -> None:
+    upload_f32(user, 1, FOUR)
+    (own,) = user.Session.List(pb.SessionListRequest(buffers=5)).sessions
+    assert own.own and not own.local and (own.buffers, own.buffer_bytes, own.programs) == (1, 16, 0)
+    assert [(each.buffer, each.bytes, each.type) for each in own.largest] == [(1, 16, f32(4))]
+    assert [(each.pid, each.transport) for each in own.connections] == [(0, "grpc")]
+    assert [each.session for each in user.Session.List(pb.SessionListRequest(session=own.session)).sessions] == [own.session]
+    refused(Code.NOT_FOUND, user.Session.List, pb.SessionListRequest(session=own.session + 1000))
 
 
 @drives("Session.Sync")

@@ -42,6 +42,7 @@ static pjrtd_settings settings = {
     .max_buffer_bytes = 32 << 20,
     .max_program_bytes = 1 << 20,
     .max_session_buffers = 1000,
+    .max_sessions = 100,
     .max_session_programs = 100,
     .max_queued_bytes = 4 << 20,
     .client_stall_seconds = 30,

@@ -28,8 +28,8 @@ MAX_INLINE_BYTES = 64 << 10
 MAX_ITEM_BYTES = 1 << 20
 
 # Codes that tests name.
-CANCELLED, UNKNOWN, INVALID_ARGUMENT, DEADLINE_EXCEEDED, NOT_FOUND = 1, 2, 3, 4, 5
-RESOURCE_EXHAUSTED, FAILED_PRECONDITION, UNIMPLEMENTED, INTERNAL, UNAVAILABLE = 8, 9, 12, 13, 14
+CANCELLED, UNKNOWN, INVALID_ARGUMENT, DEADLINE_EXCEEDED, NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED = 1, 2, 3, 4, 5, 6, 7
+RESOURCE_EXHAUSTED, FAILED_PRECONDITION, ABORTED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE = 8, 9, 10, 12, 13, 14
 
 
 class Frame(NamedTuple):
@@ -50,6 +50,7 @@ class CallFailed(Exception):
         self.detail = detail
         self.code: int = detail.code
         self.message: str = detail.message
+        self.hint: str = detail.hint
 
 
 class Closed(Exception):
@@ -97,6 +98,7 @@ class RawClient:
         download_credit_bytes: int = 0,
         timeout: float = 30.0,
         receive_buffer_bytes: int = 0,
+        last_call: int = 0,
     ) -> None:
         connected = isinstance(path, socket.socket)
         self.socket = path if connected else socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -106,7 +108,7 @@ class RawClient:
         if not connected:
             self.socket.connect(os.fspath(path))
         self.timeout = timeout
-        self.last_call = 0
+        self.last_call = last_call  # of the connection that this one goes on with
         self._received = bytearray()
         self._buffer = bytearray(1 << 16)
         self._frames: dict[int, deque[Frame]] = defaultdict(deque)
@@ -266,6 +268,15 @@ class RawClient:
 
     def grant(self, call: int, count: int, method: int | str = "Buffer.Download") -> None:
         self.send_control(CREDIT, call, wire.make("Credit", bytes=count), method=method)
+
+    # -- sessions ----
+
+    def attach(self, **fields: Any) -> Any:
+        """Session.Attach; ids are of that session from then on."""
+        reply = self.call("Session.Attach", **fields)
+        self.hello.id_prefix = reply.id_prefix
+        self._last_id = {"buffer": reply.highest_buffer & (1 << 48) - 1, "program": reply.highest_program & (1 << 48) - 1}
+        return reply
 
     # -- ids ------------------------------------------------------------------
 

@@ -174,7 +174,7 @@ func ordinaryCalls(ctx context.Context, connection *grpc.ClientConn) {
 	}
 	fmt.Println("refused:", describe(err, trailer))
 
-	closed, err := sessions.Close(ctx, &pb.Empty{})
+	closed, err := sessions.Close(ctx, &pb.SessionCloseRequest{})
 	must(err)
 	fmt.Printf("closed: %d buffers, %d programs\n", closed.BuffersFreed, closed.ProgramsFreed)
 	_, err = c.buffers.Stat(ctx, &pb.BufferRequest{Buffer: 1})

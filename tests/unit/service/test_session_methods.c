@@ -26,9 +26,16 @@ Test(session_methods, name_the_implicit_session_by_a_secret) {
   free_reply(again);
 }
 
-Test(session_methods, refuse_what_is_to_come) {
-  fails(open_session("name", 0), PJRTD_CODE_UNIMPLEMENTED, "no named or leased sessions", 0);
-  fails(open_session("", 5), PJRTD_CODE_UNIMPLEMENTED, "no named or leased sessions", 0);
+Test(session_methods, have_names_that_are_theirs_alone) {
+  succeed(open_session("name", 0));
+  succeed(open_session("name", 5));
+  fails(open_session("other", 0), PJRTD_CODE_INVALID_ARGUMENT, "has the name 'name' already", 0);
+  open_client(&clients[1]);
+  fails(open_session("name", 0), PJRTD_CODE_ALREADY_EXISTS, "there is a session 'name' already", 0);
+  fails(open_session("a b", 0), PJRTD_CODE_INVALID_ARGUMENT, "1 to 64 letters", 0);
+  fails(open_session("", UINT64_MAX), PJRTD_CODE_INVALID_ARGUMENT, "at most 400 days", 0);
+  drop_client(&clients[1]);
+  client = &clients[0];
 }
 
 Test(session_methods, close_frees_everything_and_open_begins_anew) {

@@ -40,6 +40,7 @@ static pjrtd_settings settings = {
     .max_buffer_bytes = UINT64_C(1) << 32,
     .max_program_bytes = UINT64_C(1) << 24,
     .max_session_buffers = 1000000,
+    .max_sessions = 1000,
     .max_session_programs = 1000,
     .max_queued_bytes = 4 << 20,
     .client_stall_seconds = 30,

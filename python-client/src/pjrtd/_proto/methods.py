@@ -11,6 +11,8 @@ DEFAULT_ASSIGNMENT = 0x0105
 SESSION_OPEN = 0x0201
 SESSION_CLOSE = 0x0202
 SESSION_SYNC = 0x0203
+SESSION_ATTACH = 0x0204
+SESSION_LIST = 0x0205
 BUFFER_UPLOAD = 0x0301
 BUFFER_DOWNLOAD = 0x0302
 BUFFER_STAT = 0x0303
@@ -29,8 +31,10 @@ METHODS: dict[int, tuple[str, str, str]] = {
     0x0104: ("Runtime.Memories", "Empty", "MemoriesReply"),
     0x0105: ("Runtime.DefaultAssignment", "DefaultAssignmentRequest", "DefaultAssignmentReply"),
     0x0201: ("Session.Open", "SessionOpenRequest", "SessionOpenReply"),
-    0x0202: ("Session.Close", "Empty", "SessionCloseReply"),
+    0x0202: ("Session.Close", "SessionCloseRequest", "SessionCloseReply"),
     0x0203: ("Session.Sync", "Empty", "SyncReply"),
+    0x0204: ("Session.Attach", "SessionAttachRequest", "SessionAttachReply"),
+    0x0205: ("Session.List", "SessionListRequest", "SessionListReply"),
     0x0301: ("Buffer.Upload", "UploadRequest", "UploadReply"),
     0x0302: ("Buffer.Download", "DownloadRequest", "DownloadReply"),
     0x0303: ("Buffer.Stat", "BufferRequest", "StatReply"),

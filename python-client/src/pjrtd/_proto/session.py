@@ -3,11 +3,33 @@
 
 from __future__ import annotations
 
-from .common import Error
-from .wire import get_size, get_string, get_tag, get_uint64, Message, put_bytes, put_string, put_uint64, skip
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+from .common import Error, TensorType
+from .wire import (
+    get_bool,
+    get_int32,
+    get_size,
+    get_string,
+    get_tag,
+    get_uint32,
+    get_uint64,
+    Message,
+    put_bool,
+    put_bytes,
+    put_int32,
+    put_string,
+    put_uint32,
+    put_uint64,
+    skip,
+)
 
 
 class SessionOpenRequest(Message):
+    """Gives the connection's session a name, a lease, or both. It must not hold anything yet."""
+
     __slots__ = ("name", "ttl_ns")
 
     def __init__(
@@ -78,8 +100,240 @@ class SessionOpenReply(Message):
                 pos = skip(data, pos, end, tag)
 
 
+class SessionAttachRequest(Message):
+    """The connection takes part in another session, in place of its own, which must not hold anything."""
+
+    __slots__ = ("name", "token", "create", "ttl_ns", "join", "resume", "id_prefix")
+
+    def __init__(
+        self,
+        name: str = "",
+        token: str = "",
+        create: bool = False,
+        ttl_ns: int = 0,
+        join: bool = False,
+        resume: bool = False,
+        id_prefix: int = 0,
+    ) -> None:
+        self.name: str = name
+        self.token: str = token
+        self.create: bool = create
+        self.ttl_ns: int = ttl_ns
+        self.join: bool = join
+        self.resume: bool = resume
+        self.id_prefix: int = id_prefix
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        if self.name:
+            out += b"\x0a"
+            put_string(out, self.name)
+        if self.token:
+            out += b"\x12"
+            put_string(out, self.token)
+        if self.create:
+            out += b"\x18"
+            put_bool(out, self.create)
+        if self.ttl_ns:
+            out += b"\x20"
+            put_uint64(out, self.ttl_ns)
+        if self.join:
+            out += b"\x28"
+            put_bool(out, self.join)
+        if self.resume:
+            out += b"\x30"
+            put_bool(out, self.resume)
+        if self.id_prefix:
+            out += b"\x38"
+            put_uint32(out, self.id_prefix)
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 10:
+                self.name, pos = get_string(data, pos, end)
+            elif tag == 18:
+                self.token, pos = get_string(data, pos, end)
+            elif tag == 24:
+                self.create, pos = get_bool(data, pos, end)
+            elif tag == 32:
+                self.ttl_ns, pos = get_uint64(data, pos, end)
+            elif tag == 40:
+                self.join, pos = get_bool(data, pos, end)
+            elif tag == 48:
+                self.resume, pos = get_bool(data, pos, end)
+            elif tag == 56:
+                self.id_prefix, pos = get_uint32(data, pos, end)
+            else:
+                pos = skip(data, pos, end, tag)
+
+
+class SessionAttachReply(Message):
+    __slots__ = ("session", "token", "server_epoch", "id_prefix", "highest_buffer", "highest_program", "last_call", "pending", "created", "connections")
+
+    def __init__(
+        self,
+        session: int = 0,
+        token: str = "",
+        server_epoch: int = 0,
+        id_prefix: int = 0,
+        highest_buffer: int = 0,
+        highest_program: int = 0,
+        last_call: int = 0,
+        pending: Iterable[PendingCall] = (),
+        created: bool = False,
+        connections: int = 0,
+    ) -> None:
+        self.session: int = session
+        self.token: str = token
+        self.server_epoch: int = server_epoch
+        self.id_prefix: int = id_prefix
+        self.highest_buffer: int = highest_buffer
+        self.highest_program: int = highest_program
+        self.last_call: int = last_call
+        self.pending: list[PendingCall] = list(pending)
+        self.created: bool = created
+        self.connections: int = connections
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        if self.session:
+            out += b"\x08"
+            put_uint64(out, self.session)
+        if self.token:
+            out += b"\x12"
+            put_string(out, self.token)
+        if self.server_epoch:
+            out += b"\x18"
+            put_uint64(out, self.server_epoch)
+        if self.id_prefix:
+            out += b"\x20"
+            put_uint32(out, self.id_prefix)
+        if self.highest_buffer:
+            out += b"\x28"
+            put_uint64(out, self.highest_buffer)
+        if self.highest_program:
+            out += b"\x30"
+            put_uint64(out, self.highest_program)
+        if self.last_call:
+            out += b"\x38"
+            put_uint64(out, self.last_call)
+        for value in self.pending:
+            out += b"\x42"
+            put_bytes(out, value.encode())
+        if self.created:
+            out += b"\x48"
+            put_bool(out, self.created)
+        if self.connections:
+            out += b"\x50"
+            put_uint32(out, self.connections)
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 8:
+                self.session, pos = get_uint64(data, pos, end)
+            elif tag == 18:
+                self.token, pos = get_string(data, pos, end)
+            elif tag == 24:
+                self.server_epoch, pos = get_uint64(data, pos, end)
+            elif tag == 32:
+                self.id_prefix, pos = get_uint32(data, pos, end)
+            elif tag == 40:
+                self.highest_buffer, pos = get_uint64(data, pos, end)
+            elif tag == 48:
+                self.highest_program, pos = get_uint64(data, pos, end)
+            elif tag == 56:
+                self.last_call, pos = get_uint64(data, pos, end)
+            elif tag == 66:
+                size, pos = get_size(data, pos, end)
+                item = PendingCall()
+                item.merge(data, pos, pos + size)
+                self.pending.append(item)
+                pos += size
+            elif tag == 72:
+                self.created, pos = get_bool(data, pos, end)
+            elif tag == 80:
+                self.connections, pos = get_uint32(data, pos, end)
+            else:
+                pos = skip(data, pos, end, tag)
+
+
+class PendingCall(Message):
+    __slots__ = ("call", "received_bytes", "credit_bytes")
+
+    def __init__(
+        self,
+        call: int = 0,
+        received_bytes: int = 0,
+        credit_bytes: int = 0,
+    ) -> None:
+        self.call: int = call
+        self.received_bytes: int = received_bytes
+        self.credit_bytes: int = credit_bytes
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        if self.call:
+            out += b"\x08"
+            put_uint64(out, self.call)
+        if self.received_bytes:
+            out += b"\x10"
+            put_uint64(out, self.received_bytes)
+        if self.credit_bytes:
+            out += b"\x18"
+            put_uint64(out, self.credit_bytes)
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 8:
+                self.call, pos = get_uint64(data, pos, end)
+            elif tag == 16:
+                self.received_bytes, pos = get_uint64(data, pos, end)
+            elif tag == 24:
+                self.credit_bytes, pos = get_uint64(data, pos, end)
+            else:
+                pos = skip(data, pos, end, tag)
+
+
+class SessionCloseRequest(Message):
+    __slots__ = ("session", "name")
+
+    def __init__(
+        self,
+        session: int = 0,
+        name: str = "",
+    ) -> None:
+        self.session: int = session
+        self.name: str = name
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        if self.session:
+            out += b"\x08"
+            put_uint64(out, self.session)
+        if self.name:
+            out += b"\x12"
+            put_string(out, self.name)
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 8:
+                self.session, pos = get_uint64(data, pos, end)
+            elif tag == 18:
+                self.name, pos = get_string(data, pos, end)
+            else:
+                pos = skip(data, pos, end, tag)
+
+
 class SessionCloseReply(Message):
-    """Frees everything that the session holds. Calls after it fail until Open opens another session."""
+    """Frees everything that the session holds. Calls of its connections fail after it until Open opens another session."""
 
     __slots__ = ("buffers_freed", "programs_freed")
 
@@ -108,6 +362,310 @@ class SessionCloseReply(Message):
                 self.buffers_freed, pos = get_uint64(data, pos, end)
             elif tag == 16:
                 self.programs_freed, pos = get_uint64(data, pos, end)
+            else:
+                pos = skip(data, pos, end, tag)
+
+
+class SessionListRequest(Message):
+    """The caller's sessions; everybody's for those with the right `admin`."""
+
+    __slots__ = ("session", "name", "buffers")
+
+    def __init__(
+        self,
+        session: int = 0,
+        name: str = "",
+        buffers: int = 0,
+    ) -> None:
+        self.session: int = session
+        self.name: str = name
+        self.buffers: int = buffers
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        if self.session:
+            out += b"\x08"
+            put_uint64(out, self.session)
+        if self.name:
+            out += b"\x12"
+            put_string(out, self.name)
+        if self.buffers:
+            out += b"\x18"
+            put_uint32(out, self.buffers)
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 8:
+                self.session, pos = get_uint64(data, pos, end)
+            elif tag == 18:
+                self.name, pos = get_string(data, pos, end)
+            elif tag == 24:
+                self.buffers, pos = get_uint32(data, pos, end)
+            else:
+                pos = skip(data, pos, end, tag)
+
+
+class SessionListReply(Message):
+    __slots__ = ("sessions",)
+
+    def __init__(
+        self,
+        sessions: Iterable[SessionInfo] = (),
+    ) -> None:
+        self.sessions: list[SessionInfo] = list(sessions)
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        for value in self.sessions:
+            out += b"\x0a"
+            put_bytes(out, value.encode())
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 10:
+                size, pos = get_size(data, pos, end)
+                item = SessionInfo()
+                item.merge(data, pos, pos + size)
+                self.sessions.append(item)
+                pos += size
+            else:
+                pos = skip(data, pos, end, tag)
+
+
+class SessionInfo(Message):
+    __slots__ = ("session", "name", "own", "uid", "local", "buffers", "programs", "buffer_bytes", "calls_in_flight", "age_ns", "idle_ns", "ttl_ns", "lease_left_ns", "connections", "largest")
+
+    def __init__(
+        self,
+        session: int = 0,
+        name: str = "",
+        own: bool = False,
+        uid: int = 0,
+        local: bool = False,
+        buffers: int = 0,
+        programs: int = 0,
+        buffer_bytes: int = 0,
+        calls_in_flight: int = 0,
+        age_ns: int = 0,
+        idle_ns: int = 0,
+        ttl_ns: int = 0,
+        lease_left_ns: int = 0,
+        connections: Iterable[SessionConnection] = (),
+        largest: Iterable[SessionBuffer] = (),
+    ) -> None:
+        self.session: int = session
+        self.name: str = name
+        self.own: bool = own
+        self.uid: int = uid
+        self.local: bool = local
+        self.buffers: int = buffers
+        self.programs: int = programs
+        self.buffer_bytes: int = buffer_bytes
+        self.calls_in_flight: int = calls_in_flight
+        self.age_ns: int = age_ns
+        self.idle_ns: int = idle_ns
+        self.ttl_ns: int = ttl_ns
+        self.lease_left_ns: int = lease_left_ns
+        self.connections: list[SessionConnection] = list(connections)
+        self.largest: list[SessionBuffer] = list(largest)
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        if self.session:
+            out += b"\x08"
+            put_uint64(out, self.session)
+        if self.name:
+            out += b"\x12"
+            put_string(out, self.name)
+        if self.own:
+            out += b"\x18"
+            put_bool(out, self.own)
+        if self.uid:
+            out += b"\x20"
+            put_uint32(out, self.uid)
+        if self.local:
+            out += b"\x28"
+            put_bool(out, self.local)
+        if self.buffers:
+            out += b"\x30"
+            put_uint64(out, self.buffers)
+        if self.programs:
+            out += b"\x38"
+            put_uint64(out, self.programs)
+        if self.buffer_bytes:
+            out += b"\x40"
+            put_uint64(out, self.buffer_bytes)
+        if self.calls_in_flight:
+            out += b"\x48"
+            put_uint64(out, self.calls_in_flight)
+        if self.age_ns:
+            out += b"\x50"
+            put_uint64(out, self.age_ns)
+        if self.idle_ns:
+            out += b"\x58"
+            put_uint64(out, self.idle_ns)
+        if self.ttl_ns:
+            out += b"\x60"
+            put_uint64(out, self.ttl_ns)
+        if self.lease_left_ns:
+            out += b"\x68"
+            put_uint64(out, self.lease_left_ns)
+        for value in self.connections:
+            out += b"\x72"
+            put_bytes(out, value.encode())
+        for value in self.largest:
+            out += b"\x7a"
+            put_bytes(out, value.encode())
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 8:
+                self.session, pos = get_uint64(data, pos, end)
+            elif tag == 18:
+                self.name, pos = get_string(data, pos, end)
+            elif tag == 24:
+                self.own, pos = get_bool(data, pos, end)
+            elif tag == 32:
+                self.uid, pos = get_uint32(data, pos, end)
+            elif tag == 40:
+                self.local, pos = get_bool(data, pos, end)
+            elif tag == 48:
+                self.buffers, pos = get_uint64(data, pos, end)
+            elif tag == 56:
+                self.programs, pos = get_uint64(data, pos, end)
+            elif tag == 64:
+                self.buffer_bytes, pos = get_uint64(data, pos, end)
+            elif tag == 72:
+                self.calls_in_flight, pos = get_uint64(data, pos, end)
+            elif tag == 80:
+                self.age_ns, pos = get_uint64(data, pos, end)
+            elif tag == 88:
+                self.idle_ns, pos = get_uint64(data, pos, end)
+            elif tag == 96:
+                self.ttl_ns, pos = get_uint64(data, pos, end)
+            elif tag == 104:
+                self.lease_left_ns, pos = get_uint64(data, pos, end)
+            elif tag == 114:
+                size, pos = get_size(data, pos, end)
+                item = SessionConnection()
+                item.merge(data, pos, pos + size)
+                self.connections.append(item)
+                pos += size
+            elif tag == 122:
+                size, pos = get_size(data, pos, end)
+                item = SessionBuffer()
+                item.merge(data, pos, pos + size)
+                self.largest.append(item)
+                pos += size
+            else:
+                pos = skip(data, pos, end, tag)
+
+
+class SessionConnection(Message):
+    __slots__ = ("pid", "command", "client_name", "transport", "id_prefix")
+
+    def __init__(
+        self,
+        pid: int = 0,
+        command: str = "",
+        client_name: str = "",
+        transport: str = "",
+        id_prefix: int = 0,
+    ) -> None:
+        self.pid: int = pid
+        self.command: str = command
+        self.client_name: str = client_name
+        self.transport: str = transport
+        self.id_prefix: int = id_prefix
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        if self.pid:
+            out += b"\x08"
+            put_uint32(out, self.pid)
+        if self.command:
+            out += b"\x12"
+            put_string(out, self.command)
+        if self.client_name:
+            out += b"\x1a"
+            put_string(out, self.client_name)
+        if self.transport:
+            out += b"\x22"
+            put_string(out, self.transport)
+        if self.id_prefix:
+            out += b"\x28"
+            put_uint32(out, self.id_prefix)
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 8:
+                self.pid, pos = get_uint32(data, pos, end)
+            elif tag == 18:
+                self.command, pos = get_string(data, pos, end)
+            elif tag == 26:
+                self.client_name, pos = get_string(data, pos, end)
+            elif tag == 34:
+                self.transport, pos = get_string(data, pos, end)
+            elif tag == 40:
+                self.id_prefix, pos = get_uint32(data, pos, end)
+            else:
+                pos = skip(data, pos, end, tag)
+
+
+class SessionBuffer(Message):
+    __slots__ = ("buffer", "bytes", "type", "device")
+
+    def __init__(
+        self,
+        buffer: int = 0,
+        bytes: int = 0,
+        type: TensorType | None = None,
+        device: int = 0,
+    ) -> None:
+        self.buffer: int = buffer
+        self.bytes: int = bytes
+        self.type: TensorType | None = type
+        self.device: int = device
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        if self.buffer:
+            out += b"\x08"
+            put_uint64(out, self.buffer)
+        if self.bytes:
+            out += b"\x10"
+            put_uint64(out, self.bytes)
+        if self.type is not None:
+            out += b"\x1a"
+            put_bytes(out, self.type.encode())
+        if self.device:
+            out += b"\x20"
+            put_int32(out, self.device)
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 8:
+                self.buffer, pos = get_uint64(data, pos, end)
+            elif tag == 16:
+                self.bytes, pos = get_uint64(data, pos, end)
+            elif tag == 26:
+                size, pos = get_size(data, pos, end)
+                if self.type is None:
+                    self.type = TensorType()
+                self.type.merge(data, pos, pos + size)
+                pos += size
+            elif tag == 32:
+                self.device, pos = get_int32(data, pos, end)
             else:
                 pos = skip(data, pos, end, tag)
 

@@ -1,0 +1,153 @@
+/* Session.List: who has what. Loop thread. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "service/attachment.h"
+#include "service/convert.h"
+
+#define MAX_SESSIONS 1000
+#define MAX_CONNECTIONS 64
+#define MAX_LARGEST 64
+/* Slots of a session's map that are looked at for its largest buffers: a part of a turn. */
+#define MAX_SCANNED 65536
+
+typedef struct {
+  pjrtd_runtime *runtime;
+  pjrtd_peer *asking;
+  uint64_t now_ns;
+  uint32_t num_largest;
+} listing;
+
+/* All that belongs to one SessionInfo; one block. */
+typedef struct {
+  Pjrtd__V1__SessionInfo info;
+  Pjrtd__V1__SessionConnection connections[MAX_CONNECTIONS], *connection_list[MAX_CONNECTIONS];
+  char commands[MAX_CONNECTIONS][16];
+  Pjrtd__V1__SessionBuffer largest[MAX_LARGEST], *largest_list[MAX_LARGEST];
+  Pjrtd__V1__TensorType types[MAX_LARGEST];
+} entry;
+
+static bool may_see(const pjrtd_peer *peer, const pjrtd_session *session) {
+  return peer->session == session || (peer->identity.rights & PJRTD_RIGHT_ADMIN) ||
+         pjrtd_identity_same(&peer->identity, &session->identity);
+}
+
+pjrtd_status *pjrtd_session_find_for(const pjrtd_peer *peer, uint64_t id, const char *name,
+                                     pjrtd_session **out_session) {
+  *out_session = NULL;
+  for (pjrtd_session *at = peer->runtime->sessions; at && !*out_session; at = at->next)
+    if (may_see(peer, at) && (id ? at->id == id : *at->name && strcmp(at->name, name) == 0)) *out_session = at;
+  if (*out_session) return PJRTD_OK;
+  char text[24];
+  snprintf(text, sizeof text, "%llu", (unsigned long long)id);
+  return pjrtd_status_with_hint(pjrtd_status_make(PJRTD_CODE_NOT_FOUND, "you have no session %s", id ? text : name),
+                                "Session.List tells which there are");
+}
+
+/* The name of the program, as the kernel has it: its command line would have to be read from its memory, which may take
+ * any time. */
+static void read_command(pid_t pid, char out[16]) {
+  char path[32];
+  snprintf(path, sizeof path, "/proc/%d/comm", (int)pid);
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  ssize_t bytes = file < 0 ? 0 : read(file, out, 15);
+  if (file >= 0) close(file);
+  out[bytes > 0 ? bytes : 0] = '\0';
+  out[strcspn(out, "\n")] = '\0';
+  for (char *at = out; *at; at++)
+    if (*at < ' ' || *at > '~') *at = '?';
+}
+
+static void list_connections(const pjrtd_session *session, entry *to) {
+  for (const pjrtd_peer *at = session->peers; at; at = at->next_of_session) {
+    to->info.calls_in_flight += at->calls.count;
+    size_t count = to->info.n_connections;
+    if (pjrtd_attachment_lease_end_ns(session) || count == MAX_CONNECTIONS) continue;
+    Pjrtd__V1__SessionConnection *connection = to->connection_list[count] = &to->connections[count];
+    pjrtd__v1__session_connection__init(connection);
+    if (at->identity.local) {
+      connection->pid = (uint32_t)at->identity.pid;
+      read_command(at->identity.pid, to->commands[count]);
+      connection->command = to->commands[count];
+    }
+    connection->client_name = (char *)at->client_name;
+    connection->transport = (char *)at->transport->name;
+    connection->id_prefix = at->ids.prefix;
+    to->info.n_connections++;
+  }
+  to->info.connections = to->connection_list;
+}
+
+static void list_largest(const pjrtd_session *session, uint32_t most, entry *to) {
+  const pjrtd_id_map *map = &session->resources[PJRTD_ID_BUFFER];
+  const pjrtd_buffer *found[MAX_LARGEST];
+  uint32_t count = 0;
+  uint64_t slots = pjrtd_id_map_slots(map);
+  for (uint64_t i = 0; most && i < slots && i < MAX_SCANNED; i++) {
+    const pjrtd_buffer *buffer = pjrtd_id_map_slot(map, i);
+    if (!buffer || !buffer->device_buffer || (count == most && buffer->bytes <= found[count - 1]->bytes)) continue;
+    uint32_t at = count < most ? count++ : count - 1;
+    for (; at && found[at - 1]->bytes < buffer->bytes; at--) found[at] = found[at - 1];
+    found[at] = buffer;
+  }
+  for (uint32_t i = 0; i < count; i++) {
+    Pjrtd__V1__SessionBuffer *buffer = to->largest_list[i] = &to->largest[i];
+    pjrtd__v1__session_buffer__init(buffer);
+    buffer->buffer = found[i]->id;
+    buffer->bytes = found[i]->bytes;
+    buffer->device = pjrtd_device_buffer_device(found[i]->device_buffer)->id;
+    pjrtd_type_message_fill(&to->types[i], pjrtd_device_buffer_type(found[i]->device_buffer));
+    buffer->type = &to->types[i];
+  }
+  to->info.largest = to->largest_list;
+  to->info.n_largest = count;
+}
+
+static void fill(const listing *list, const pjrtd_session *session, entry *to) {
+  pjrtd__v1__session_info__init(&to->info);
+  to->info.session = session->id;
+  to->info.name = (char *)session->name;
+  to->info.own = session == list->asking->session;
+  to->info.local = session->identity.local;
+  to->info.uid = session->identity.local ? session->identity.uid : 0;
+  to->info.buffers = session->resources[PJRTD_ID_BUFFER].count;
+  to->info.programs = session->resources[PJRTD_ID_PROGRAM].count;
+  to->info.buffer_bytes = session->buffer_bytes;
+  to->info.age_ns = list->now_ns - session->created_ns;
+  to->info.idle_ns = list->now_ns > session->last_used_ns ? list->now_ns - session->last_used_ns : 0;
+  to->info.ttl_ns = session->ttl_ns;
+  uint64_t lease_end_ns = pjrtd_attachment_lease_end_ns(session);
+  to->info.lease_left_ns = lease_end_ns > list->now_ns ? lease_end_ns - list->now_ns : 0;
+  list_connections(session, to);
+  list_largest(session, list->num_largest, to);
+}
+
+pjrtd_status *pjrtd_handle_session_list(pjrtd_request *request) {
+  const Pjrtd__V1__SessionListRequest *wanted = request->message;
+  pjrtd_peer *peer = request->peer;
+  listing list = {.runtime = peer->runtime,
+                  .asking = peer,
+                  .now_ns = pjrtd_clock_now_ns(),
+                  .num_largest = wanted->buffers < MAX_LARGEST ? wanted->buffers : MAX_LARGEST};
+  pjrtd_session *only = NULL;
+  if (wanted->session || *wanted->name) PJRTD_TRY(pjrtd_session_find_for(peer, wanted->session, wanted->name, &only));
+  size_t most = 0;
+  for (pjrtd_session *at = list.runtime->sessions; at && most < MAX_SESSIONS; at = at->next)
+    most += only ? at == only : may_see(peer, at);
+  PJRTD_AUTO_FREE entry *entries = pjrtd_calloc(most + 1, sizeof *entries);
+  PJRTD_AUTO_FREE Pjrtd__V1__SessionInfo **infos = pjrtd_calloc(most + 1, sizeof *infos);
+  if (!entries || !infos) return pjrtd_status_oom();
+  Pjrtd__V1__SessionListReply reply = PJRTD__V1__SESSION_LIST_REPLY__INIT;
+  reply.sessions = infos;
+  for (pjrtd_session *at = list.runtime->sessions; at && reply.n_sessions < most; at = at->next) {
+    if (only ? at != only : !may_see(peer, at)) continue;
+    fill(&list, at, &entries[reply.n_sessions]);
+    infos[reply.n_sessions] = &entries[reply.n_sessions].info;
+    reply.n_sessions++;
+  }
+  pjrtd_request_answer(request, &reply.base, NULL, 0);
+  return PJRTD_OK;
+}
