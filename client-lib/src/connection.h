@@ -114,6 +114,7 @@ struct pjrtc_future {
       uint64_t *first, *second;
       char *token;
     } session;
+    pjrtc_attached *attached;
     struct {
       uint64_t quiet_sent; /* quiet calls that it waits for */
     } sync;

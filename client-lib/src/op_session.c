@@ -19,13 +19,13 @@ static pjrtc_failure *decode_open(pjrtc_future *call, const uint8_t *payload, si
   return pjrtc_op_decoded(arena, good, "Session.Open");
 }
 
-pjrtc_code pjrtc_session_open(pjrtc_client *client, uint64_t *out_session, char *out_token, pjrtc_error *error) {
+static pjrtc_code open_session(pjrtc_client *client, const Pjrtd__V1__SessionOpenRequest *message,
+                               uint64_t *out_session, char *out_token, pjrtc_error *error) {
   pjrtc_failure *failure = pjrtc_op_enter(client, true);
   if (failure) return pjrtc_failure_finish(failure, error);
-  Pjrtd__V1__SessionOpenRequest message = PJRTD__V1__SESSION_OPEN_REQUEST__INIT;
   pjrtc_request request = {.method = PJRTC_METHOD_session_open};
   pjrtc_future *call;
-  failure = pjrtc_op_begin(client, &request, &message.base, &call);
+  failure = pjrtc_op_begin(client, &request, &message->base, &call);
   if (!failure) {
     call->decode = decode_open;
     call->to.session.first = out_session;
@@ -34,6 +34,18 @@ pjrtc_code pjrtc_session_open(pjrtc_client *client, uint64_t *out_session, char 
     failure = pjrtc_op_wait(client, call, 0);
   }
   return pjrtc_op_leave(client, failure, error);
+}
+
+pjrtc_code pjrtc_session_open(pjrtc_client *client, uint64_t *out_session, char *out_token, pjrtc_error *error) {
+  Pjrtd__V1__SessionOpenRequest message = PJRTD__V1__SESSION_OPEN_REQUEST__INIT;
+  return open_session(client, &message, out_session, out_token, error);
+}
+
+pjrtc_code pjrtc_session_keep(pjrtc_client *client, const char *name, uint64_t ttl_ns, pjrtc_error *error) {
+  Pjrtd__V1__SessionOpenRequest message = PJRTD__V1__SESSION_OPEN_REQUEST__INIT;
+  if (name) message.name = (char *)name;
+  message.ttl_ns = ttl_ns;
+  return open_session(client, &message, NULL, NULL, error);
 }
 
 static pjrtc_failure *decode_close(pjrtc_future *call, const uint8_t *payload, size_t payload_bytes,
@@ -49,11 +61,19 @@ static pjrtc_failure *decode_close(pjrtc_future *call, const uint8_t *payload, s
 
 pjrtc_code pjrtc_session_close(pjrtc_client *client, uint64_t *out_buffers_freed, uint64_t *out_programs_freed,
                                pjrtc_error *error) {
+  return pjrtc_session_close_other(client, 0, NULL, out_buffers_freed, out_programs_freed, error);
+}
+
+pjrtc_code pjrtc_session_close_other(pjrtc_client *client, uint64_t session, const char *name,
+                                     uint64_t *out_buffers_freed, uint64_t *out_programs_freed, pjrtc_error *error) {
   pjrtc_failure *failure = pjrtc_op_enter(client, true);
   if (failure) return pjrtc_failure_finish(failure, error);
+  Pjrtd__V1__SessionCloseRequest message = PJRTD__V1__SESSION_CLOSE_REQUEST__INIT;
+  message.session = session;
+  if (name) message.name = (char *)name;
   pjrtc_request request = {.method = PJRTC_METHOD_session_close};
   pjrtc_future *call;
-  failure = pjrtc_op_begin(client, &request, NULL, &call);
+  failure = pjrtc_op_begin(client, &request, &message.base, &call);
   if (!failure) {
     call->decode = decode_close;
     call->to.session.first = out_buffers_freed;

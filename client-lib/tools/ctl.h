@@ -53,6 +53,6 @@ int ctl_parse(int argc, char **argv, const ctl_option *options, size_t num_optio
 /* ---- Commands ---- */
 
 typedef int ctl_command(int argc, char **argv, ctl_common *common);
-ctl_command ctl_info, ctl_devices, ctl_stats, ctl_compile, ctl_run;
+ctl_command ctl_info, ctl_devices, ctl_stats, ctl_session, ctl_compile, ctl_run;
 /* The usage of one command, or of all where `command` is NULL. */
 void ctl_usage(FILE *to, const char *command);

@@ -5,7 +5,7 @@ _pjrtctl() {
   # "--arg=..." arrives as three words.
   [ "$previous" = = ] && previous=${COMP_WORDS[COMP_CWORD - 2]}
   [ "$current" = = ] && current='' && previous=${COMP_WORDS[COMP_CWORD - 1]}
-  local commands='info devices stats compile run version help' command='' word
+  local commands='info devices stats session compile run version help' command='' word
   local compile_options='--device --replicas --partitions --spmd --xla --deadline'
   for word in "${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
     case " $commands " in *" $word "*) command=$word && break ;; esac

@@ -13,6 +13,10 @@ static const struct {
     {"devices", ctl_devices,
      "pjrtctl devices [--target TARGET] [--json]\n    The devices, their memories and what these hold.\n"},
     {"stats", ctl_stats, "pjrtctl stats [--target TARGET] [--json]\n    The server's counters.\n"},
+    {"session", ctl_session,
+     "pjrtctl session [ls | show SESSION | close SESSION] [--target TARGET] [--json]\n"
+     "    The sessions that you may see, what one holds, or its end. A SESSION is a name, or a number as ls shows "
+     "it.\n"},
     {"compile", ctl_compile,
      "pjrtctl compile FILE [--device N] [--replicas N] [--partitions N] [--spmd] [--xla NAME=VALUE]...\n"
      "        [--deadline SECONDS] [--target TARGET] [--json]\n"

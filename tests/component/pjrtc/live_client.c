@@ -324,6 +324,40 @@ static void deadlines_and_cancels(void) {
   pjrtc_future_destroy(future);
 }
 
+/* A session that outlives its connection, found again by another one. */
+static void kept_sessions(void) {
+  pjrtc_client *own = client, *first, *second;
+  pjrtc_attached attached = {.struct_size = sizeof attached};
+  char token[PJRTC_TOKEN_BYTES];
+  OK(pjrtc_connect(NULL, NULL, &first, &error));
+  OK(pjrtc_session_open(first, NULL, token, &error));
+  OK(pjrtc_session_keep(first, NULL, 60000000000u, &error));
+  client = first;
+  uint64_t buffer = upload(ones);
+  pjrtc_close(first);
+  OK(pjrtc_connect(NULL, NULL, &second, &error));
+  client = second;
+  pjrtc_attach_options options = {.struct_size = sizeof options, .token = token};
+  OK(pjrtc_session_attach(second, &options, &attached, &error));
+  CHECK(attached.connections == 1 && !attached.created && strcmp(attached.token, token) == 0);
+  float back[4];
+  pjrtc_value value = {.data = back, .capacity_bytes = sizeof back};
+  OK(pjrtc_download(second, buffer, &value, 0, &error));
+  CHECK(memcmp(back, ones, sizeof back) == 0);
+  CHECK(upload(tens) > buffer);
+  CHECK(pjrtc_session_attach(second, &options, NULL, &error) == PJRTC_INVALID_ARGUMENT);
+  pjrtc_sessions *sessions;
+  OK(pjrtc_get_sessions(second, attached.session, NULL, 10, &sessions, &error));
+  CHECK(sessions->num_sessions == 1 && sessions->sessions[0]->own && sessions->sessions[0]->buffers == 2);
+  CHECK(sessions->sessions[0]->ttl_ns == 60000000000u && sessions->sessions[0]->num_connections == 1);
+  CHECK(sessions->sessions[0]->num_largest == 2 && sessions->sessions[0]->largest[0]->bytes == 16);
+  pjrtc_sessions_destroy(sessions);
+  OK(pjrtc_session_close_other(second, attached.session, NULL, NULL, NULL, &error));
+  CHECK(pjrtc_get_sessions(second, attached.session, NULL, 0, &sessions, &error) == PJRTC_NOT_FOUND && !sessions);
+  pjrtc_close(second);
+  client = own;
+}
+
 static void sessions(void) {
   uint64_t session = 0, buffers = 0, programs = 0;
   char token[PJRTC_TOKEN_BYTES] = "";
@@ -352,6 +386,7 @@ int main(void) {
   data();
   quiet_and_poison();
   futures();
+  kept_sessions();
   sessions();
   deadlines_and_cancels(); /* last: it leaves a lane busy */
   pjrtc_close(client);
