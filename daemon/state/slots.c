@@ -1,0 +1,140 @@
+/* See slots.h. */
+#include "state/slots.h"
+
+#include <string.h>
+
+static uint64_t hash_of(const char *name) {
+  uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+  for (; *name; name++) hash = (hash ^ (uint8_t)*name) * UINT64_C(0x100000001b3);
+  return hash;
+}
+
+static void release(pjrtd_buffer **buffer) {
+  pjrtd_buffer *old = PJRTD_TAKE(*buffer);
+  if (old) pjrtd_resource_release(&old->resource);
+}
+
+/* The step is over: it was good, or the value before it counts again, unless the step consumed that one. */
+static void settle(pjrtd_slot *slot) {
+  if (!slot->good || slot->value->resource.state == PJRTD_RESOURCE_PENDING) return;
+  if (slot->value->resource.state == PJRTD_RESOURCE_FAILED && slot->good->resource.state == PJRTD_RESOURCE_READY) {
+    release(&slot->value);
+    slot->value = PJRTD_TAKE(slot->good);
+  } else {
+    release(&slot->good);
+  }
+}
+
+/* The slot's place, or the free one where it belongs; NULL while there is no table. */
+static pjrtd_slot *place_of(const pjrtd_slots *slots, const char *name, uint64_t hash) {
+  if (!slots->capacity) return NULL;
+  size_t at = hash & (slots->capacity - 1);
+  while (slots->places[at].name && (slots->places[at].hash != hash || strcmp(slots->places[at].name, name) != 0))
+    at = (at + 1) & (slots->capacity - 1);
+  return &slots->places[at];
+}
+
+static pjrtd_status *make_room(pjrtd_slots *slots) {
+  if (slots->count < slots->capacity / 2) return PJRTD_OK;
+  pjrtd_slots larger = {.capacity = slots->capacity ? slots->capacity * 2 : 16, .count = slots->count};
+  larger.places = pjrtd_calloc(larger.capacity, sizeof *larger.places);
+  if (!larger.places) return pjrtd_status_oom();
+  for (size_t i = 0; i < slots->capacity; i++)
+    if (slots->places[i].name) *place_of(&larger, slots->places[i].name, slots->places[i].hash) = slots->places[i];
+  pjrtd_free(slots->places);
+  *slots = larger;
+  return PJRTD_OK;
+}
+
+static pjrtd_status *check_name(const char *name) {
+  size_t length = strlen(name);
+  if (length == 0 || length > PJRTD_MAX_SLOT_NAME)
+    return PJRTD_INVALID("a slot's name has 1 to %d bytes, this one %zu", PJRTD_MAX_SLOT_NAME, length);
+  return PJRTD_OK;
+}
+
+/* Finds it or makes it; a new one has no value. */
+static pjrtd_status *enter(pjrtd_slots *slots, const char *name, size_t most, pjrtd_slot **out_slot) {
+  PJRTD_TRY(check_name(name));
+  uint64_t hash = hash_of(name);
+  *out_slot = place_of(slots, name, hash);
+  if (*out_slot && (*out_slot)->name) return PJRTD_OK;
+  if (slots->count >= most)
+    return pjrtd_status_with_hint(pjrtd_status_make(PJRTD_CODE_RESOURCE_EXHAUSTED,
+                                                    "the session has %zu slots, the most it may have", slots->count),
+                                  "unbind some, or raise max_session_slots");
+  PJRTD_TRY(make_room(slots));
+  char *own = pjrtd_strdup(name);
+  if (!own) return pjrtd_status_oom();
+  *out_slot = place_of(slots, name, hash);
+  **out_slot = (pjrtd_slot){.name = own, .hash = hash};
+  slots->count++;
+  return PJRTD_OK;
+}
+
+pjrtd_status *pjrtd_slots_bind(pjrtd_slots *slots, const char *name, pjrtd_buffer *buffer, size_t most) {
+  pjrtd_slot *slot;
+  PJRTD_TRY(enter(slots, name, most, &slot));
+  pjrtd_resource_retain(&buffer->resource);
+  release(&slot->good);
+  release(&slot->value);
+  slot->value = buffer;
+  return PJRTD_OK;
+}
+
+pjrtd_status *pjrtd_slots_feed(pjrtd_slots *slots, const char *name, pjrtd_buffer *buffer, size_t most) {
+  pjrtd_slot *slot;
+  PJRTD_TRY(enter(slots, name, most, &slot));
+  pjrtd_resource_retain(&buffer->resource);
+  if (slot->value) settle(slot);
+  if (!slot->good && slot->value && slot->value->resource.state == PJRTD_RESOURCE_READY)
+    slot->good = slot->value;
+  else
+    release(&slot->value);
+  slot->value = buffer;
+  return PJRTD_OK;
+}
+
+pjrtd_buffer *pjrtd_slots_find(pjrtd_slots *slots, const char *name) {
+  pjrtd_slot *slot = place_of(slots, name, hash_of(name));
+  if (!slot || !slot->name) return NULL;
+  settle(slot);
+  return slot->value;
+}
+
+bool pjrtd_slots_unbind(pjrtd_slots *slots, const char *name) {
+  pjrtd_slot *slot = place_of(slots, name, hash_of(name));
+  if (!slot || !slot->name) return false;
+  release(&slot->good);
+  release(&slot->value);
+  pjrtd_free(slot->name);
+  *slot = (pjrtd_slot){0};
+  slots->count--;
+  /* What was put behind it because its place was taken moves up. */
+  size_t mask = slots->capacity - 1, hole = (size_t)(slot - slots->places);
+  for (size_t at = (hole + 1) & mask; slots->places[at].name; at = (at + 1) & mask) {
+    size_t home = slots->places[at].hash & mask;
+    if (((at - home) & mask) < ((at - hole) & mask)) continue;
+    slots->places[hole] = slots->places[at];
+    slots->places[at] = (pjrtd_slot){0};
+    hole = at;
+  }
+  return true;
+}
+
+const pjrtd_slot *pjrtd_slots_at(pjrtd_slots *slots, size_t place) {
+  pjrtd_slot *slot = &slots->places[place];
+  if (!slot->name) return NULL;
+  settle(slot);
+  return slot;
+}
+
+void pjrtd_slots_deinit(pjrtd_slots *slots) {
+  for (size_t i = 0; i < slots->capacity; i++) {
+    release(&slots->places[i].good);
+    release(&slots->places[i].value);
+    pjrtd_free(slots->places[i].name);
+  }
+  pjrtd_free(slots->places);
+  *slots = (pjrtd_slots){0};
+}
