@@ -147,12 +147,6 @@ def test_closing_the_session_frees_everything(client: RawClient, daemon: Daemon)
     daemon.settled(lambda now: (now["buffers"], now["programs"]) == (before.buffers, before.programs))
 
 
-def test_reserved_session_fields_are_refused(client: RawClient) -> None:
-    for fields in (dict(name="mine"), dict(ttl_ns=1)):
-        client.failure("Session.Open", **fields)
-    assert client.download(client.upload("f32", [4], DATA)) == DATA
-
-
 @pipelined
 def test_closing_the_session_while_everything_is_under_way(client: RawClient) -> None:
     """Calls in flight end, in whatever way, and none answers twice."""
