@@ -2,6 +2,7 @@
 #include "fake_peer.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +60,10 @@ void fake_peer_start(fake_peer *peer) {
   peer->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   CHECK(bind(peer->listener, (struct sockaddr *)&address, sizeof address) == 0);
   CHECK(listen(peer->listener, 8) == 0);
+  /* Signals are for the client under test. */
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
   CHECK(pthread_create(&peer->thread, NULL, run, peer) == 0);
 #ifdef FAKE_PEER_OVER_GRPC
   int port;
@@ -67,6 +72,7 @@ void fake_peer_start(fake_peer *peer) {
 #else
   snprintf(peer->target, sizeof peer->target, "unix:%s", peer->path);
 #endif
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 void fake_peer_join(fake_peer *peer) {
