@@ -293,8 +293,9 @@ typedef struct pjrtc_connect_options {
 PJRTC_API pjrtc_code pjrtc_connect(const char *target, const pjrtc_connect_options *options, pjrtc_client **out_client,
                                    pjrtc_error *error);
 
-/* Ends the connection; the server frees the session's buffers and programs. Futures that are still held fail with
- * CANCELLED and may be destroyed later. No other thread may be in a call on it. NULL is fine. */
+/* Ends the connection; the server frees the session's buffers and programs, unless it is kept. What nobody has waited
+ * for may not be done any more over gRPC: pjrtc_sync first. Futures that are still held fail with CANCELLED and may be
+ * destroyed later. No other thread may be in a call on it. NULL is fine. */
 PJRTC_API void pjrtc_close(pjrtc_client *client);
 
 /* What the server said when the connection began. Borrowed until the client is closed. */
