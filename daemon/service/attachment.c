@@ -114,7 +114,12 @@ static void move_conversation(pjrtd_peer *from, pjrtd_peer *to) {
   leave(from);
   enter(to, session);
   to->ids = from->ids;
-  for (pjrtd_call *call = from->oldest; call; call = call->newer) call->peer = to;
+  for (pjrtd_call *call = from->oldest; call; call = call->newer) {
+    call->peer = to;
+    /* Credit that was not granted yet: the attach's answer grants it. */
+    call->inbound_window += call->inbound_consumed;
+    call->inbound_consumed = 0;
+  }
   to->oldest = from->oldest;
   to->newest = from->newest;
   pjrtd_id_map_deinit(&to->calls);

@@ -198,7 +198,6 @@ uint8_t *pjrtd_peer_item_begin(pjrtd_peer *peer, const pjrtd_frame_header *heade
     pjrtd_peer_fail(peer, header->call, header->method, PJRTD_INVALID("call %" PRIu64 " %s", header->call, fault));
     return NULL;
   }
-  call->inbound_window -= header->bulk_bytes;
   return call->inbound;
 }
 
@@ -227,6 +226,7 @@ void pjrtd_peer_item_end(pjrtd_peer *peer, const pjrtd_frame_header *header) {
   if (!call || !call->inbound) return;
   call->inbound += header->bulk_bytes;
   call->inbound_remaining -= header->bulk_bytes;
+  call->inbound_window -= header->bulk_bytes; /* not before: half an item is none, to a connection that resumes */
   call->inbound_consumed += header->bulk_bytes;
   call->inbound_received += header->bulk_bytes;
   if (!call->inbound_remaining) {

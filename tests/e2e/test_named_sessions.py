@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 import struct
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import grpc
 import pytest
@@ -16,8 +18,8 @@ import wire_messages as wire
 from daemon import PATIENCE, Daemon
 from grpc_bridges import OPTIONS
 from raw_frames import (ABORTED, ALREADY_EXISTS, ERROR, FAILED_PRECONDITION,
-                        INVALID_ARGUMENT, NOT_FOUND, PERMISSION_DENIED,
-                        RESOURCE_EXHAUSTED, RawClient)
+                        INVALID_ARGUMENT, ITEM, NOT_FOUND, PERMISSION_DENIED,
+                        RESOURCE_EXHAUSTED, RawClient, header)
 from test_pjrtctl import ctl
 
 SECOND_NS = 1_000_000_000
@@ -170,25 +172,62 @@ def test_resuming_loses_and_doubles_no_step(balanced: None, daemon: Daemon, link
         close(client)
 
 
+def begin_upload(client: RawClient, data: bytes) -> tuple[int, int]:
+    """(buffer, call) of an upload whose bytes are still to be sent."""
+    buffer = client.new_buffer()
+    type_ = dict(dtype=wire.dtype_numbers()["u8"], dims=[len(data)])
+    return buffer, client.start("Buffer.Upload", buffer=buffer, type=type_, data_bytes=len(data))
+
+
+def finish_upload(client: RawClient, reply: Any, call: int, buffer: int, data: bytes, received: int) -> None:
+    """After a resume: sends what has not arrived, by the credit that the reply tells."""
+    (pending,) = reply.pending
+    assert (pending.call, pending.received_bytes) == (call, received)
+    client.send_items(call, "Buffer.Upload", data[received:], pending.credit_bytes)
+    client.reply(call, "Buffer.Upload")
+    assert client.download(buffer) == data
+    close(client)
+
+
 def test_an_upload_goes_on_where_it_was_cut(balanced: None, daemon: Daemon) -> None:
     data = os.urandom(3 << 20)
     with daemon.connect() as client:
         token = client.call("Session.Open", ttl_ns=60 * SECOND_NS).token
-        buffer = client.new_buffer()
-        call = client.start("Buffer.Upload", buffer=buffer, type=dict(dtype=wire.dtype_numbers()["u8"], dims=[len(data)]),
-                            data_bytes=len(data))
+        buffer, call = begin_upload(client, data)
         client.send_items(call, "Buffer.Upload", data[: 1 << 20], client.hello.upload_credit_bytes)
         client.call("Admin.Stats")
         last = client.last_call
     with daemon.connect(last_call=last) as client:
         reply = client.attach(token=token, resume=True)
         assert reply.last_call == last
-        (pending,) = reply.pending
-        assert pending.call == call and pending.received_bytes == 1 << 20
-        client.send_items(call, "Buffer.Upload", data[pending.received_bytes:], pending.credit_bytes)
-        client.reply(call, "Buffer.Upload")
-        assert client.download(buffer) == data
-        close(client)
+        finish_upload(client, reply, call, buffer, data, 1 << 20)
+
+
+@pytest.mark.parametrize("cuts", [1, 20])
+@pytest.mark.parametrize("alive", [False, True], ids=["gone", "alive"])
+def test_an_upload_goes_on_that_was_cut_within_an_item(balanced: None, daemon: Daemon, alive: bool, cuts: int) -> None:
+    """The bytes of the item that came do not count, and the credit for it is not lost, however often that happens. Where
+    the old connection still lives, what else it sends is nobody's."""
+    data = os.urandom(20 << 20)
+    client = daemon.connect()
+    token = client.call("Session.Open", ttl_ns=60 * SECOND_NS).token
+    buffer, call = begin_upload(client, data)
+    item_bytes = min(client.hello.upload_credit_bytes, client.hello.max_item_bytes)
+    number = wire.methods()["Buffer.Upload"].number
+    for _ in range(cuts):
+        client.call("Admin.Stats")
+        client.send_bytes(header(ITEM, number, call, 0, item_bytes) + bytes(item_bytes // 2))
+        if not alive:
+            client.close()
+        other = daemon.connect(last_call=client.last_call)
+        reply = other.attach(token=token, resume=True)
+        if alive:
+            with contextlib.suppress(OSError):
+                client.send_bytes(bytes(item_bytes - item_bytes // 2))
+            client.close()
+        client = other
+    finish_upload(client, reply, call, buffer, data, 0)
+    client.close()
 
 
 def test_resuming_needs_higher_call_ids(daemon: Daemon, link: str) -> None:
