@@ -11,14 +11,14 @@
 #define MAX_SESSIONS 1000
 #define MAX_CONNECTIONS 64
 #define MAX_LARGEST 64
-/* Slots of a session's map that are looked at for its largest buffers: a part of a turn. */
+/* Slots of the sessions' maps that are looked at for the largest buffers, of one session or of all: a part of a turn. */
 #define MAX_SCANNED 65536
 
 typedef struct {
-  pjrtd_runtime *runtime;
-  pjrtd_peer *asking;
+  const pjrtd_peer *asking;
   uint64_t now_ns;
   uint32_t num_largest;
+  uint64_t scans_left;
 } listing;
 
 /* All that belongs to one SessionInfo; one block. */
@@ -81,12 +81,12 @@ static void list_connections(const pjrtd_session *session, entry *to) {
   to->info.connections = to->connection_list;
 }
 
-static void list_largest(const pjrtd_session *session, uint32_t most, entry *to) {
+static void list_largest(listing *list, const pjrtd_session *session, entry *to) {
   const pjrtd_id_map *map = &session->resources[PJRTD_ID_BUFFER];
   const pjrtd_buffer *found[MAX_LARGEST];
-  uint32_t count = 0;
+  uint32_t count = 0, most = list->num_largest;
   uint64_t slots = pjrtd_id_map_slots(map);
-  for (uint64_t i = 0; most && i < slots && i < MAX_SCANNED; i++) {
+  for (uint64_t i = 0; most && i < slots && list->scans_left; i++, list->scans_left--) {
     const pjrtd_buffer *buffer = pjrtd_id_map_slot(map, i);
     if (!buffer || !buffer->device_buffer || (count == most && buffer->bytes <= found[count - 1]->bytes)) continue;
     uint32_t at = count < most ? count++ : count - 1;
@@ -106,7 +106,7 @@ static void list_largest(const pjrtd_session *session, uint32_t most, entry *to)
   to->info.n_largest = count;
 }
 
-static void fill(const listing *list, const pjrtd_session *session, entry *to) {
+static void fill(listing *list, const pjrtd_session *session, entry *to) {
   pjrtd__v1__session_info__init(&to->info);
   to->info.session = session->id;
   to->info.name = (char *)session->name;
@@ -122,27 +122,27 @@ static void fill(const listing *list, const pjrtd_session *session, entry *to) {
   uint64_t lease_end_ns = pjrtd_attachment_lease_end_ns(session);
   to->info.lease_left_ns = lease_end_ns > list->now_ns ? lease_end_ns - list->now_ns : 0;
   list_connections(session, to);
-  list_largest(session, list->num_largest, to);
+  list_largest(list, session, to);
 }
 
 pjrtd_status *pjrtd_handle_session_list(pjrtd_request *request) {
   const Pjrtd__V1__SessionListRequest *wanted = request->message;
   pjrtd_peer *peer = request->peer;
-  listing list = {.runtime = peer->runtime,
-                  .asking = peer,
+  listing list = {.asking = peer,
                   .now_ns = pjrtd_clock_now_ns(),
-                  .num_largest = wanted->buffers < MAX_LARGEST ? wanted->buffers : MAX_LARGEST};
+                  .num_largest = wanted->buffers < MAX_LARGEST ? wanted->buffers : MAX_LARGEST,
+                  .scans_left = MAX_SCANNED};
   pjrtd_session *only = NULL;
   if (wanted->session || *wanted->name) PJRTD_TRY(pjrtd_session_find_for(peer, wanted->session, wanted->name, &only));
   size_t most = 0;
-  for (pjrtd_session *at = list.runtime->sessions; at && most < MAX_SESSIONS; at = at->next)
+  for (pjrtd_session *at = peer->runtime->sessions; at && most < MAX_SESSIONS; at = at->next)
     most += only ? at == only : may_see(peer, at);
   PJRTD_AUTO_FREE entry *entries = pjrtd_calloc(most + 1, sizeof *entries);
   PJRTD_AUTO_FREE Pjrtd__V1__SessionInfo **infos = pjrtd_calloc(most + 1, sizeof *infos);
   if (!entries || !infos) return pjrtd_status_oom();
   Pjrtd__V1__SessionListReply reply = PJRTD__V1__SESSION_LIST_REPLY__INIT;
   reply.sessions = infos;
-  for (pjrtd_session *at = list.runtime->sessions; at && reply.n_sessions < most; at = at->next) {
+  for (pjrtd_session *at = peer->runtime->sessions; at && reply.n_sessions < most; at = at->next) {
     if (only ? at != only : !may_see(peer, at)) continue;
     fill(&list, at, &entries[reply.n_sessions]);
     infos[reply.n_sessions] = &entries[reply.n_sessions].info;

@@ -264,6 +264,22 @@ def test_what_is_listed(balanced: None, daemon: Daemon) -> None:
         close(client)
 
 
+def test_a_list_looks_at_so_many_buffers_and_no_more(balanced: None, daemon: Daemon) -> None:
+    with daemon.connect() as many, daemon.connect() as few:
+        for _ in range(140):
+            for _ in range(500):
+                many.start_upload("u8", [1], b"x", quiet=True)
+            many.call("Session.Sync")
+        sizes = [1, 300, 20]
+        for size in sizes:
+            few.upload("u8", [size], bytes(size))
+        listed = few.call("Session.List", buffers=64).sessions
+        counts = [(len(each.largest), each.buffers) for each in listed if each.buffers]
+        assert counts in ([(64, 70_000), (0, 3)], [(3, 3), (64, 70_000)])
+        (own,) = few.call("Session.List", session=few.call("Session.Open").session, buffers=64).sessions
+        assert [each.bytes for each in own.largest] == sorted(sizes, reverse=True)
+
+
 def test_a_session_is_closed_from_elsewhere(balanced: None, daemon: Daemon) -> None:
     with daemon.connect() as client, daemon.connect() as other:
         client.call("Session.Open", name="closed")
