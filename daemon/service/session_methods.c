@@ -57,18 +57,18 @@ static pjrtd_status *find(const pjrtd_peer *peer, const Pjrtd__V1__SessionAttach
 #define MAX_PENDING 65536
 
 static void list_pending(const pjrtd_peer *peer, Pjrtd__V1__SessionAttachReply *reply,
-                         Pjrtd__V1__PendingCall **out_calls, Pjrtd__V1__PendingCall **calls) {
+                         Pjrtd__V1__PendingCall *messages, Pjrtd__V1__PendingCall **places) {
   for (const pjrtd_call *call = peer->oldest; call && reply->n_pending < MAX_PENDING; call = call->newer) {
-    Pjrtd__V1__PendingCall *pending = &(*out_calls)[reply->n_pending];
+    Pjrtd__V1__PendingCall *pending = &messages[reply->n_pending];
     pjrtd__v1__pending_call__init(pending);
     pending->call = call->header.call;
     if (call->inbound) {
       pending->received_bytes = call->inbound_received;
       pending->credit_bytes = call->inbound_window;
     }
-    calls[reply->n_pending++] = pending;
+    places[reply->n_pending++] = pending;
   }
-  reply->pending = calls;
+  reply->pending = places;
 }
 
 static uint32_t count_connections(const pjrtd_session *session) {
@@ -83,7 +83,7 @@ static pjrtd_status *attach_to(pjrtd_request *request, pjrtd_session *session, u
   *out_last_call = 0;
   if (attach->resume)
     return pjrtd_attachment_resume(peer, session, attach->id_prefix, request->header->call, out_last_call);
-  return attach->join ? pjrtd_attachment_join(peer, session) : pjrtd_attachment_take_over(peer, session);
+  return attach->join ? pjrtd_peer_join(peer, session) : pjrtd_attachment_take_over(peer, session);
 }
 
 pjrtd_status *pjrtd_handle_session_attach(pjrtd_request *request) {
@@ -110,7 +110,8 @@ pjrtd_status *pjrtd_handle_session_attach(pjrtd_request *request) {
   if (under_way) {
     pending = pjrtd_calloc(under_way, sizeof *pending);
     places = pjrtd_calloc(under_way, sizeof *places);
-    if (pending && places) list_pending(peer, &reply, &pending, places);
+    if (!pending || !places) return pjrtd_status_oom(); /* to the client, no list would say that nothing is under way */
+    list_pending(peer, &reply, pending, places);
   }
   reply.session = peer->session->id;
   reply.token = peer->session->token;
