@@ -253,7 +253,7 @@ static void fence(pjrtd_peer *peer) {
                            "attach with `join` to share a session"));
 }
 
-pjrtd_status *pjrtd_attachment_join(pjrtd_peer *peer, pjrtd_session *session) {
+pjrtd_status *pjrtd_peer_join(pjrtd_peer *peer, pjrtd_session *session) {
   PJRTD_TRY(check_new(peer));
   pjrtd_id_space space;
   PJRTD_TRY(pjrtd_session_take_space(session, &space));
@@ -263,10 +263,6 @@ pjrtd_status *pjrtd_attachment_join(pjrtd_peer *peer, pjrtd_session *session) {
   peer->ids = space;
   enter(peer, session);
   return PJRTD_OK;
-}
-
-pjrtd_status *pjrtd_peer_join(pjrtd_peer *peer, pjrtd_session *session) {
-  return pjrtd_attachment_join(peer, session);
 }
 
 pjrtd_status *pjrtd_attachment_take_over(pjrtd_peer *peer, pjrtd_session *session) {

@@ -17,8 +17,8 @@ void pjrtd_attachment_close(pjrtd_session *session, uint64_t *out_buffers, uint6
 /* Whether nobody is there, and until when (0 where somebody is). */
 uint64_t pjrtd_attachment_lease_end_ns(const pjrtd_session *session);
 
-/* The connection leaves its own session, which is new, for another: beside its connections, or instead of them. */
-PJRTD_MUST_USE pjrtd_status *pjrtd_attachment_join(pjrtd_peer *peer, pjrtd_session *session);
+/* The connection leaves its own session, which is new, for another: instead of its connections (beside them:
+ * pjrtd_peer_join). */
 PJRTD_MUST_USE pjrtd_status *pjrtd_attachment_take_over(pjrtd_peer *peer, pjrtd_session *session);
 /* The same, and goes on where the connection of that prefix was lost, or is. `call` is the id of the call that asks;
  * `*out_last_call` the highest that came from that one. */

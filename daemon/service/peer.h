@@ -73,7 +73,7 @@ void pjrtd_peer_init(pjrtd_peer *peer, const pjrtd_peer_transport *transport, pj
  * part in it, or it is kept (attachment.h). */
 void pjrtd_peer_gone(pjrtd_peer *peer);
 
-/* A peer of no session takes part in that one, beside those that do. */
+/* The peer leaves its own session, which is new if it has one, and takes part in that one, beside those that do. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_peer_join(pjrtd_peer *peer, pjrtd_session *session);
 /* At the daemon's end, once all connections are gone: the sessions that are kept without one. */
 void pjrtd_sessions_end(pjrtd_runtime *runtime);
