@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+import resource
 import sys
 from collections.abc import Iterator
 
@@ -56,9 +57,20 @@ def over(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def daemon(request: pytest.FixtureRequest, plugin: pathlib.Path) -> Iterator[Daemon]:
-    """The module's daemon. When the module ends it has to be alive, stop with 0, and have a clean log."""
-    with Daemon(plugin=plugin, grpc=True, over=getattr(request.module, "RUN_OVER", ["unix"])[-1]) as started:
+    """The module's daemon, with the module's DAEMON_SETTINGS. When the module ends it has to be alive, stop with 0, and have a
+    clean log."""
+    over, settings = getattr(request.module, "RUN_OVER", ["unix"])[-1], getattr(request.module, "DAEMON_SETTINGS", {})
+    with Daemon(plugin=plugin, grpc=True, over=over, settings=settings) as started:
         yield started
+
+
+@pytest.fixture(scope="module")
+def many_descriptors() -> Iterator[None]:
+    """1000 sockets of our own, for a module that says so: pytestmark = pytest.mark.usefixtures("many_descriptors")."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.fixture(params=["unix", "grpc"])

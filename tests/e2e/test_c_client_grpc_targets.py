@@ -23,14 +23,6 @@ UNAVAILABLE = 3  # pjrtctl's exit status where there is no server
 
 
 @pytest.fixture(scope="module")
-def daemon() -> Iterator[Daemon]:
-    folder = Daemon()
-    folder.discard()
-    with Daemon(listen=[f"unix:{folder.folder}.sock", "grpc://127.0.0.1:0"]) as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
 def certificates() -> Iterator[Certificates]:
     with Certificates() as made:
         yield made

@@ -24,14 +24,6 @@ pb = stubs()
 BIG = 5 << 20
 
 
-@pytest.fixture(scope="module")
-def daemon() -> Iterator[Daemon]:
-    folder = Daemon()
-    folder.discard()
-    with Daemon(listen=[f"unix:{folder.folder}.sock", "grpc://127.0.0.1:0"]) as started:
-        yield started
-
-
 @pytest.fixture
 def user(daemon: Daemon) -> Iterator[StubUser]:
     with StubUser(daemon.grpc_target) as connected:

@@ -23,6 +23,7 @@ pb = stubs()
 BIG = 5 << 20
 PIECE = 1 << 20
 FOUR = [1.0, 2.0, 3.0, 4.0]
+DAEMON_SETTINGS = {"session_lease_seconds": 2}  # see conftest.py
 
 Driver = Callable[[StubUser, Daemon], None]
 DRIVERS: dict[str, Driver] = {}
@@ -36,14 +37,6 @@ def drives(method: str) -> Callable[[Driver], Driver]:
         return driver
 
     return register
-
-
-@pytest.fixture(scope="module")
-def daemon() -> Iterator[Daemon]:
-    folder = Daemon()
-    folder.discard()
-    with Daemon(listen=[f"unix:{folder.folder}.sock", "grpc://127.0.0.1:0"], settings={"session_lease_seconds": 2}) as started:
-        yield started
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pathlib
 import subprocess
-from collections.abc import Iterator
 
 import pytest
 
@@ -14,14 +13,7 @@ from go_command import BUILD_FOLDER, build, go_environment
 pytestmark = pytest.mark.go
 
 SOURCES = pathlib.Path(__file__).resolve().parent / "go_client"
-
-
-@pytest.fixture(scope="module")
-def daemon() -> Iterator[Daemon]:
-    folder = Daemon()
-    folder.discard()
-    with Daemon(listen=[f"unix:{folder.folder}.sock", "grpc://127.0.0.1:0"], settings={"session_lease_seconds": 2}) as started:
-        yield started
+DAEMON_SETTINGS = {"session_lease_seconds": 2}  # see conftest.py
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import resource
 import socket
 import ssl
 import struct
@@ -21,16 +20,9 @@ from raw_frames import REQUEST, RawClient, deadline, frame
 from raw_http2 import (CHANNEL, END_STREAM, INFO, PREFACE, SETTINGS, connected, data_frames, frames_message, headers,
                        hello, http2_frame, message, open_tcp, receive_until_over, send_all_it_takes, tcp)
 
+pytestmark = pytest.mark.usefixtures("many_descriptors")
+
 KIB, MIB = 1 << 10, 1 << 20
-
-
-@pytest.fixture(scope="module", autouse=True)
-def many_descriptors() -> Iterator[None]:
-    """1000 sockets of our own."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.fixture(scope="module")

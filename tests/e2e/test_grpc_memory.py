@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import resource
 import socket
 import time
 from collections.abc import Iterator
@@ -15,6 +14,8 @@ from bystander import Bystander
 from daemon import PATIENCE, Daemon
 from raw_http2 import (CHANNEL, END_STREAM, INITIAL_WINDOW, UPLOAD, data_frames, frames_message, headers, hello, message,
                        open_http2, receive_until_over, request_frame, send_all_it_takes, setting)
+
+pytestmark = pytest.mark.usefixtures("many_descriptors")
 
 KIB, MIB = 1 << 10, 1 << 20
 CLIENTS = 200
@@ -31,14 +32,6 @@ PIECE_BYTES = 256 * KIB
 CLIENT_BYTES, CALL_BYTES = 128 * KIB, 32 * KIB
 U8 = wire.dtype_numbers()["u8"]
 TENSOR = dict(dtype=U8, dims=[TENSOR_BYTES])
-
-
-@pytest.fixture(scope="module", autouse=True)
-def many_descriptors() -> Iterator[None]:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.fixture

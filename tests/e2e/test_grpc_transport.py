@@ -26,14 +26,7 @@ from test_case_programs import run_case
 
 TRANSPORTS = ["channel", "unary"]
 BIG = 10 << 20
-
-
-@pytest.fixture(scope="module")
-def daemon() -> Iterator[Daemon]:
-    folder = Daemon()
-    folder.discard()
-    with Daemon(listen=[f"unix:{folder.folder}.sock", "grpc://127.0.0.1:0"], settings={"session_lease_seconds": 2}) as started:
-        yield started
+DAEMON_SETTINGS = {"session_lease_seconds": 2}  # see conftest.py
 
 
 @pytest.fixture(params=TRANSPORTS)

@@ -8,7 +8,6 @@ import os
 import re
 import struct
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import grpc
@@ -24,14 +23,6 @@ from test_pjrtctl import ctl
 
 SECOND_NS = 1_000_000_000
 DATA = struct.pack("<4f", 1, 2, 3, 4)
-
-
-@pytest.fixture(scope="module")
-def daemon() -> Iterator[Daemon]:
-    folder = Daemon()
-    folder.discard()
-    with Daemon(listen=[f"unix:{folder.folder}.sock", "grpc://127.0.0.1:0"]) as started:
-        yield started
 
 
 @pytest.fixture(params=["unix", "channel"])

@@ -8,7 +8,6 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 
@@ -19,14 +18,6 @@ from wire_messages import REPOSITORY
 README = (REPOSITORY / "proto" / "README.md").read_text()
 README_ADDRESS = "127.0.0.1:7578"
 GRPCURL = "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4"
-
-
-@pytest.fixture(scope="module")
-def daemon() -> Iterator[Daemon]:
-    folder = Daemon()
-    folder.discard()
-    with Daemon(listen=[f"unix:{folder.folder}.sock", "grpc://127.0.0.1:0"]) as started:
-        yield started
 
 
 def section(title: str) -> str:

@@ -22,17 +22,9 @@ from raw_frames import ERROR, ITEM, REQUEST, Closed, RawClient, deadline, frame
 RUN_OVER = ["unix", "channel"]
 # What is said with sockets: its gRPC counterpart is in test_grpc_connections.py.
 local = pytest.mark.over("unix")
+pytestmark = pytest.mark.usefixtures("many_descriptors")
 
 MIB = 1 << 20
-
-
-@pytest.fixture(scope="module", autouse=True)
-def many_descriptors():
-    """1000 sockets of our own."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 8192), hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 @pytest.fixture(scope="module")
