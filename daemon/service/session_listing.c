@@ -11,7 +11,8 @@
 #define MAX_SESSIONS 1000
 #define MAX_CONNECTIONS 64
 #define MAX_LARGEST 64
-/* Slots of the sessions' maps that are looked at for the largest buffers, of one session or of all: a part of a turn. */
+/* Slots of the sessions' maps that are looked at for the largest buffers, of one session or of all: a part of a turn.
+ */
 #define MAX_SCANNED 65536
 
 typedef struct {

@@ -56,8 +56,8 @@ static pjrtd_status *find(const pjrtd_peer *peer, const Pjrtd__V1__SessionAttach
 
 #define MAX_PENDING 65536
 
-static void list_pending(const pjrtd_peer *peer, Pjrtd__V1__SessionAttachReply *reply,
-                         Pjrtd__V1__PendingCall *messages, Pjrtd__V1__PendingCall **places) {
+static void list_pending(const pjrtd_peer *peer, Pjrtd__V1__SessionAttachReply *reply, Pjrtd__V1__PendingCall *messages,
+                         Pjrtd__V1__PendingCall **places) {
   for (const pjrtd_call *call = peer->oldest; call && reply->n_pending < MAX_PENDING; call = call->newer) {
     Pjrtd__V1__PendingCall *pending = &messages[reply->n_pending];
     pjrtd__v1__pending_call__init(pending);

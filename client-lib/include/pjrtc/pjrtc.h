@@ -540,8 +540,8 @@ typedef struct pjrtc_sessions {
 } pjrtc_sessions;
 
 /* Your sessions; everybody's where you run the server or are root. `session` (0) and `name` (NULL) narrow it to one, of
- * which NOT_FOUND says that there is none. Each tells its `num_largest` largest buffers, at most 64; the server looks at
- * 65536 buffers in all, so ask for one session where there may be more. */
+ * which NOT_FOUND says that there is none. Each tells its `num_largest` largest buffers, at most 64; the server looks
+ * at 65536 buffers in all, so ask for one session where there may be more. */
 PJRTC_API pjrtc_code pjrtc_get_sessions(pjrtc_client *client, uint64_t session, const char *name, uint32_t num_largest,
                                         pjrtc_sessions **out_sessions, pjrtc_error *error);
 PJRTC_API void pjrtc_sessions_destroy(pjrtc_sessions *sessions);
