@@ -5,7 +5,7 @@
 
 #include "base/clock.h"
 #include "state/lane.h"
-#include "stress_check.h"
+#include "support/require.h"
 
 enum { LANES = 3, JOBS = 3000, STALL_MS = 20 };
 

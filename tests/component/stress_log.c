@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "stress_check.h"
+#include "support/require.h"
 
 enum { THREADS = 8, LINES = 2000 };
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/mailbox.h"
-#include "stress_check.h"
+#include "support/require.h"
 
 enum { THREADS = 8, ROUNDS = 400, BURST = 64, PINGPONGS = 5000 };
 

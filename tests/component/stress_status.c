@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/status.h"
-#include "stress_check.h"
+#include "support/require.h"
 
 enum { THREADS = 8, ROUNDS = 20000 };
 

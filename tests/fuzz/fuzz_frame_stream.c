@@ -4,64 +4,31 @@
  * What must hold: every frame that comes back is well formed, no call has two replies, and after the client has gone
  * nothing of it is left. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "memory_plugin.h"
+#include "fuzz_runtime.h"
+#include "support/require.h"
 #include "transport/local_server.h"
-
-#define REQUIRE(claim)                                                           \
-  do {                                                                           \
-    if (!(claim)) {                                                              \
-      fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #claim); \
-      abort();                                                                   \
-    }                                                                            \
-  } while (0)
 
 enum { MAX_REPLIES = 4096 };
 
-static uv_loop_t loop;
-static pjrtd_runtime *runtime;
 static local_server *server;
-static pjrtd_settings settings = {
-    .loop_execute_us = 100,
-    .lane_stall_ms = 60000,
-    .max_stuck = 4,
-    .compile_stack_mib = 1,
-    .max_connections = 10,
-    .max_calls_in_flight = 64,
-    .max_buffer_bytes = 32 << 20,
-    .max_program_bytes = 1 << 20,
-    .max_session_buffers = 1000,
-    .max_sessions = 100,
-    .max_session_programs = 100,
-    .max_queued_bytes = 4 << 20,
-    .client_stall_seconds = 30,
-    .handshake_seconds = 10,
-    .session_lease_seconds = 600,
-    .upload_credit_bytes = 1 << 20,
-    .drain_seconds = 1,
-};
 
 static void start(void) {
-  pjrtd_log_set_level(PJRTD_LOG_ERROR + 1);
-  REQUIRE(uv_loop_init(&loop) == 0);
-  REQUIRE(!pjrtd_runtime_create(&loop, &settings, memory_plugin_create(), &runtime));
-  REQUIRE(!pjrtd_service_init());
-  REQUIRE(!local_server_create(runtime, &server));
-  runtime->flush = local_server_flush;
-  runtime->flush_user = server;
+  fuzz_runtime_start();
+  REQUIRE(!local_server_create(fuzz_runtime, &server));
+  fuzz_runtime->flush = local_server_flush;
+  fuzz_runtime->flush_user = server;
 }
 
 static void turn(void) {
-  uv_run(&loop, UV_RUN_NOWAIT);
-  pjrtd_runtime_settle(runtime);
+  uv_run(&fuzz_loop, UV_RUN_NOWAIT);
+  pjrtd_runtime_settle(fuzz_runtime);
   local_server_flush(server);
-  pjrtd_runtime_end_turn(runtime);
+  pjrtd_runtime_end_turn(fuzz_runtime);
 }
 
 /* ---- what comes back ---- */
@@ -137,28 +104,16 @@ static void play(int descriptor, uint8_t style, const uint8_t *data, size_t size
   for (int i = 0; i < 20 && reads; i++) {
     turn();
     if (!receive(descriptor, all)) return;
-    if (runtime->jobs_running) usleep(20);
+    if (fuzz_runtime->jobs_running) usleep(20);
   }
 }
 
-static bool anything_left(void) {
-  const pjrtd_stats *stats = &runtime->stats;
-  return runtime->jobs_running || runtime->doomed || runtime->ready.first || memory_plugin_count_objects() ||
-         stats->connections || stats->calls_in_flight || stats->sessions || stats->buffers || stats->buffer_bytes ||
-         stats->programs || stats->staging_bytes;
-}
-
-static void wait_until_gone(void) {
-  uint64_t until_ns = pjrtd_clock_now_ns() + UINT64_C(20000000000);
-  while (anything_left()) {
-    turn();
-    if (runtime->jobs_running) usleep(20);
-    REQUIRE(pjrtd_clock_now_ns() < until_ns || !anything_left());
-  }
+static bool transport_left(void) {
+  return false; /* its connections are counted by the runtime */
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes) {
-  if (!runtime) start();
+  if (!fuzz_runtime) start();
   if (!size_bytes) return 0;
   int pair[2];
   REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) == 0);
@@ -169,6 +124,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes) {
   play(pair[1], data[0], data + 1, size_bytes - 1, &all);
   close(pair[1]);
   free(all.data);
-  wait_until_gone();
+  fuzz_runtime_wait_until_empty(turn, transport_left);
   return 0;
 }

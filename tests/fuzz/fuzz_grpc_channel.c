@@ -7,50 +7,20 @@
  *
  * What must hold: one message is sent at a time and none is too large for a client, every frame that comes back is well
  * formed, no call has two replies, the stream ends once, and then nothing of it is left. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "base/clock.h"
-#include "memory_plugin.h"
+#include "fuzz_runtime.h"
 #include "proto/grpc_wire.h"
 #include "service/call.h"
+#include "support/require.h"
 #include "transport/grpc_front.h"
-
-#define REQUIRE(claim)                                                           \
-  do {                                                                           \
-    if (!(claim)) {                                                              \
-      fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #claim); \
-      abort();                                                                   \
-    }                                                                            \
-  } while (0)
 
 enum { MAX_REPLIES = 4096, MAX_MESSAGE_BYTES = 3 << 20 };
 
-static uv_loop_t loop;
-static pjrtd_runtime *runtime;
 static grpc_front front;
 static bool resuming;
-static pjrtd_settings settings = {
-    .loop_execute_us = 100,
-    .lane_stall_ms = 60000,
-    .max_stuck = 4,
-    .compile_stack_mib = 1,
-    .max_connections = 10,
-    .max_calls_in_flight = 64,
-    .max_buffer_bytes = 32 << 20,
-    .max_program_bytes = 1 << 20,
-    .max_session_buffers = 1000,
-    .max_sessions = 100,
-    .max_session_programs = 100,
-    .max_queued_bytes = 4 << 20,
-    .client_stall_seconds = 30,
-    .handshake_seconds = 10,
-    .session_lease_seconds = 600,
-    .upload_credit_bytes = 1 << 20,
-    .drain_seconds = 1,
-};
 
 /* ---- one RPC, without gRPC's core ---- */
 
@@ -124,26 +94,23 @@ static void flush(void *user) {
 }
 
 static void start(void) {
-  pjrtd_log_set_level(PJRTD_LOG_ERROR + 1);
+  fuzz_runtime_start();
   grpc_init();
-  REQUIRE(uv_loop_init(&loop) == 0);
-  REQUIRE(!pjrtd_runtime_create(&loop, &settings, memory_plugin_create(), &runtime));
-  REQUIRE(!pjrtd_service_init());
-  front = (grpc_front){.runtime = runtime, .settings = &settings};
+  front = (grpc_front){.runtime = fuzz_runtime, .settings = &fuzz_settings};
   front.last_waiting = &front.waiting;
-  runtime->flush = flush;
+  fuzz_runtime->flush = flush;
 }
 
 static void turn(void) {
-  uv_run(&loop, UV_RUN_NOWAIT);
+  uv_run(&fuzz_loop, UV_RUN_NOWAIT);
   if (resuming) {
-    pjrtd_runtime_enter(runtime);
+    pjrtd_runtime_enter(fuzz_runtime);
     grpc_channel_resume_all(&front);
     resuming = front.waiting != NULL;
   }
-  pjrtd_runtime_settle(runtime);
+  pjrtd_runtime_settle(fuzz_runtime);
   grpc_channel_flush_all(&front);
-  pjrtd_runtime_end_turn(runtime);
+  pjrtd_runtime_end_turn(fuzz_runtime);
 }
 
 /* ---- the client ---- */
@@ -242,7 +209,7 @@ static void play(uint8_t style, script *from) {
   for (int i = 0; i < 20 && reads; i++) {
     turn();
     read_answers();
-    if (runtime->jobs_running) usleep(20);
+    if (fuzz_runtime->jobs_running) usleep(20);
   }
 }
 
@@ -256,15 +223,12 @@ static void leave(void) {
   played.rpc = NULL;
 }
 
-static bool anything_left(void) {
-  const pjrtd_stats *stats = &runtime->stats;
-  return runtime->jobs_running || runtime->doomed || runtime->ready.first || memory_plugin_count_objects() ||
-         front.dirty || front.waiting || stats->calls_in_flight || stats->sessions || stats->buffers ||
-         stats->buffer_bytes || stats->programs || stats->staging_bytes;
+static bool transport_left(void) {
+  return front.dirty || front.waiting;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes) {
-  if (!runtime) start();
+  if (!fuzz_runtime) start();
   if (!size_bytes || size_bytes > MAX_MESSAGE_BYTES / 2) return 0;
   memset(&played, 0, sizeof played);
   /* A frame of its own header takes no more on this stream. */
@@ -277,11 +241,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes) {
   play(data[0], &from);
   leave();
   free(from.message);
-  uint64_t until_ns = pjrtd_clock_now_ns() + UINT64_C(20000000000);
-  while (anything_left()) {
-    turn();
-    if (runtime->jobs_running) usleep(20);
-    REQUIRE(pjrtd_clock_now_ns() < until_ns || !anything_left());
-  }
+  fuzz_runtime_wait_until_empty(turn, transport_left);
   return 0;
 }

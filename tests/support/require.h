@@ -1,13 +1,13 @@
-/* What the stress programs fail with: the claim, where it stands, and exit code 1. */
+/* What C programs without Criterion fail with: the claim and where it stands, then an abort. */
 #pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
 
-#define REQUIRE(claim)                                                  \
-  do {                                                                  \
-    if (!(claim)) {                                                     \
-      printf("%s:%d: does not hold: %s\n", __FILE__, __LINE__, #claim); \
-      exit(1);                                                          \
-    }                                                                   \
+#define REQUIRE(claim)                                                           \
+  do {                                                                           \
+    if (!(claim)) {                                                              \
+      fprintf(stderr, "%s:%d: does not hold: %s\n", __FILE__, __LINE__, #claim); \
+      abort();                                                                   \
+    }                                                                            \
   } while (0)

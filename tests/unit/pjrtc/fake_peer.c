@@ -18,15 +18,7 @@
 #include "pjrtd/v1/program.pb-c.h"
 #include "pjrtd/v1/runtime.pb-c.h"
 #include "pjrtd/v1/session.pb-c.h"
-
-/* Plain, so that programs without Criterion can use this file too. */
-#define CHECK(condition)                                                            \
-  do {                                                                              \
-    if (!(condition)) {                                                             \
-      fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition); \
-      abort();                                                                      \
-    }                                                                               \
-  } while (0)
+#include "support/require.h"
 
 void fake_peer_init(fake_peer *peer, fake_script *script, void *user) {
   *peer = (fake_peer){
@@ -53,18 +45,18 @@ static void *run(void *user) {
 
 void fake_peer_start(fake_peer *peer) {
   char folder[] = "/tmp/pjrtc-test-XXXXXX";
-  CHECK(mkdtemp(folder));
+  REQUIRE(mkdtemp(folder));
   snprintf(peer->path, sizeof peer->path, "%s/s", folder);
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   strcpy(address.sun_path, peer->path);
   peer->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  CHECK(bind(peer->listener, (struct sockaddr *)&address, sizeof address) == 0);
-  CHECK(listen(peer->listener, 8) == 0);
+  REQUIRE(bind(peer->listener, (struct sockaddr *)&address, sizeof address) == 0);
+  REQUIRE(listen(peer->listener, 8) == 0);
   /* Signals are for the client under test. */
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  CHECK(pthread_create(&peer->thread, NULL, run, peer) == 0);
+  REQUIRE(pthread_create(&peer->thread, NULL, run, peer) == 0);
 #ifdef FAKE_PEER_OVER_GRPC
   int port;
   peer->bridge = grpc_bridge_start(peer->path, &port);
@@ -93,7 +85,7 @@ pjrtc_client *fake_peer_connect_with(fake_peer *peer, const pjrtc_connect_option
   pjrtc_client *client;
   pjrtc_code code = pjrtc_connect(peer->target, options, &client, &error);
   if (code) fprintf(stderr, "%s\n", error.message);
-  CHECK(code == PJRTC_OK);
+  REQUIRE(code == PJRTC_OK);
   return client;
 }
 
@@ -119,7 +111,7 @@ bool peer_read(fake_peer *peer, fake_frame *out_frame) {
   memset(out_frame, 0, sizeof *out_frame);
   if (!read_whole(peer, header, sizeof header)) return false;
   const char *fault = pjrtd_frame_decode(header, &out_frame->header);
-  CHECK(!fault);
+  REQUIRE(!fault);
   out_frame->payload = malloc(out_frame->header.payload_bytes + 1);
   out_frame->bulk = malloc(out_frame->header.bulk_bytes + 1);
   if (read_whole(peer, out_frame->payload, out_frame->header.payload_bytes) &&
@@ -199,7 +191,7 @@ void peer_credit(fake_peer *peer, const pjrtd_frame_header *to, uint64_t bytes) 
 void peer_hello(fake_peer *peer) {
   fake_frame frame;
   if (!peer_read(peer, &frame)) return;
-  CHECK(frame.header.method == PJRTC_METHOD_hello);
+  REQUIRE(frame.header.method == PJRTC_METHOD_hello);
   Pjrtd__V1__HelloRequest *request = pjrtd__v1__hello_request__unpack(NULL, frame.header.payload_bytes, frame.payload);
   peer->download_credit_bytes = request->download_credit_bytes;
   pjrtd__v1__hello_request__free_unpacked(request, NULL);
@@ -312,8 +304,8 @@ static void item(server *s, const fake_frame *frame) {
   }
   stored *b = s->buffers;
   while (b && b->call != frame->header.call) b = b->next;
-  CHECK(b);
-  CHECK(b->received_bytes + frame->header.bulk_bytes <= b->size_bytes);
+  REQUIRE(b);
+  REQUIRE(b->received_bytes + frame->header.bulk_bytes <= b->size_bytes);
   memcpy(b->data + b->received_bytes, frame->bulk, frame->header.bulk_bytes);
   b->received_bytes += frame->header.bulk_bytes;
   peer_credit(s->peer, &frame->header, frame->header.bulk_bytes);
@@ -362,7 +354,7 @@ static void execute(server *s, const fake_frame *frame) {
   } else {
     for (size_t i = 0; i < request->n_outputs; i++) {
       if (!request->outputs[i]) continue;
-      CHECK(request->outputs[i] > s->last_buffer);
+      REQUIRE(request->outputs[i] > s->last_buffer);
       s->last_buffer = request->outputs[i];
       stored *b = add(s, request->outputs[i], type, size_bytes);
       memcpy(b->data, data, size_bytes);

@@ -7,7 +7,6 @@
 #include <grpc/grpc_security.h>
 #include <grpc/support/time.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -16,14 +15,7 @@
 
 #include "frames_in.h"
 #include "frames_out.h"
-
-#define CHECK(condition)                                                            \
-  do {                                                                              \
-    if (!(condition)) {                                                             \
-      fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition); \
-      abort();                                                                      \
-    }                                                                               \
-  } while (0)
+#include "support/require.h"
 
 enum { ACCEPTED = 1, RECEIVED, SENT, FINISHED, CLOSED, SHUT_DOWN };
 
@@ -42,7 +34,7 @@ static bool await(grpc_bridge *bridge, intptr_t tag) {
 }
 
 static bool perform(grpc_bridge *bridge, const grpc_op *ops, size_t count, intptr_t tag) {
-  CHECK(grpc_call_start_batch(bridge->call, ops, count, (void *)tag, NULL) == GRPC_CALL_OK);
+  REQUIRE(grpc_call_start_batch(bridge->call, ops, count, (void *)tag, NULL) == GRPC_CALL_OK);
   return await(bridge, tag);
 }
 
@@ -61,7 +53,7 @@ static bool write_whole(int fd, const uint8_t *data, size_t bytes) {
 
 static bool hand_on(grpc_bridge *bridge, grpc_byte_buffer *message) {
   grpc_byte_buffer_reader reader;
-  CHECK(grpc_byte_buffer_reader_init(&reader, message));
+  REQUIRE(grpc_byte_buffer_reader_init(&reader, message));
   grpc_slice slice = grpc_byte_buffer_reader_readall(&reader);
   grpc_byte_buffer_reader_destroy(&reader);
   pjrtc_frames_in in;
@@ -71,7 +63,7 @@ static bool hand_on(grpc_bridge *bridge, grpc_byte_buffer *message) {
   const struct iovec part = {frames, capacity};
   const char *fault;
   bytes = pjrtc_frames_in_read(&in, &part, 1, &fault);
-  CHECK(!fault && bytes < capacity);
+  REQUIRE(!fault && bytes < capacity);
   bool written = write_whole(bridge->fd, frames, bytes);
   free(frames);
   grpc_slice_unref(slice);
@@ -116,7 +108,7 @@ static void *run_back(void *user) {
     if (count < 0) break;
     for (struct iovec part = {block, (size_t)count}; part.iov_len;) {
       ssize_t taken = pjrtc_frames_out_add(&out, &part, 1);
-      CHECK(taken >= 0);
+      REQUIRE(taken >= 0);
       part.iov_base = (uint8_t *)part.iov_base + taken;
       part.iov_len -= (size_t)taken;
       if (pjrtc_frames_out_ready(&out)) send_frames(bridge, &out);
@@ -135,13 +127,13 @@ static void serve(grpc_bridge *bridge) {
   perform(bridge, &headers, 1, SENT);
   const grpc_op close_op = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER,
                             .data.recv_close_on_server.cancelled = &bridge->cancelled};
-  CHECK(grpc_call_start_batch(bridge->call, &close_op, 1, (void *)CLOSED, NULL) == GRPC_CALL_OK);
+  REQUIRE(grpc_call_start_batch(bridge->call, &close_op, 1, (void *)CLOSED, NULL) == GRPC_CALL_OK);
   struct sockaddr_un address = {.sun_family = AF_UNIX};
   strcpy(address.sun_path, bridge->path);
   bridge->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  CHECK(connect(bridge->fd, (struct sockaddr *)&address, sizeof address) == 0);
-  CHECK(pthread_create(&bridge->forward, NULL, run_forward, bridge) == 0);
-  CHECK(pthread_create(&bridge->back, NULL, run_back, bridge) == 0);
+  REQUIRE(connect(bridge->fd, (struct sockaddr *)&address, sizeof address) == 0);
+  REQUIRE(pthread_create(&bridge->forward, NULL, run_forward, bridge) == 0);
+  REQUIRE(pthread_create(&bridge->back, NULL, run_back, bridge) == 0);
   await(bridge, CLOSED);
   shutdown(bridge->fd, SHUT_RDWR);
   pthread_join(bridge->forward, NULL);
@@ -156,8 +148,8 @@ static void *run_accepting(void *user) {
   grpc_metadata_array metadata;
   grpc_call_details_init(&details);
   grpc_metadata_array_init(&metadata);
-  CHECK(grpc_server_request_call(bridge->server, &bridge->call, &details, &metadata, bridge->queue, bridge->queue,
-                                 (void *)ACCEPTED) == GRPC_CALL_OK);
+  REQUIRE(grpc_server_request_call(bridge->server, &bridge->call, &details, &metadata, bridge->queue, bridge->queue,
+                                   (void *)ACCEPTED) == GRPC_CALL_OK);
   if (await(bridge, ACCEPTED)) serve(bridge);
   grpc_call_details_destroy(&details);
   grpc_metadata_array_destroy(&metadata);
@@ -174,9 +166,9 @@ grpc_bridge *grpc_bridge_start(const char *path, int *out_port) {
   grpc_server_credentials *plaintext = grpc_insecure_server_credentials_create();
   *out_port = grpc_server_add_http2_port(bridge->server, "127.0.0.1:0", plaintext);
   grpc_server_credentials_release(plaintext);
-  CHECK(*out_port > 0);
+  REQUIRE(*out_port > 0);
   grpc_server_start(bridge->server);
-  CHECK(pthread_create(&bridge->accepting, NULL, run_accepting, bridge) == 0);
+  REQUIRE(pthread_create(&bridge->accepting, NULL, run_accepting, bridge) == 0);
   return bridge;
 }
 

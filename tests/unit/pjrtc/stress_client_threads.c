@@ -3,24 +3,16 @@
  *
  * usage: stress_client_threads [SECONDS] */
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "fake_peer.h"
+#include "support/require.h"
 
 static pjrtc_client *client;
 static atomic_bool stop;
 static atomic_int callbacks;
-
-#define CHECK(condition)                                                            \
-  do {                                                                              \
-    if (!(condition)) {                                                             \
-      fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #condition); \
-      abort();                                                                      \
-    }                                                                               \
-  } while (0)
 
 static void *execute(void *user) {
   int64_t dims[] = {8};
@@ -31,8 +23,8 @@ static void *execute(void *user) {
     pjrtc_value value = {.data = y, .capacity_bytes = sizeof y};
     pjrtc_execute_options run = {
         .struct_size = sizeof run, .program = 1, .args = &arg, .num_args = 1, .fetch = &value, .num_fetch = 1};
-    CHECK(pjrtc_execute(client, &run, NULL) == PJRTC_OK);
-    CHECK(memcmp(x, y, sizeof x) == 0);
+    REQUIRE(pjrtc_execute(client, &run, NULL) == PJRTC_OK);
+    REQUIRE(memcmp(x, y, sizeof x) == 0);
   }
   return NULL;
 }
@@ -50,23 +42,23 @@ static void *abandon(void *user) {
     uint64_t buffer;
     pjrtc_future *future, *second;
     pjrtc_value value = {0};
-    CHECK(pjrtc_upload_start(client, &up, &buffer, &future, NULL) == PJRTC_OK);
-    CHECK(pjrtc_download_start(client, buffer, &value, 0, &second, NULL) == PJRTC_OK);
+    REQUIRE(pjrtc_upload_start(client, &up, &buffer, &future, NULL) == PJRTC_OK);
+    REQUIRE(pjrtc_download_start(client, buffer, &value, 0, &second, NULL) == PJRTC_OK);
     /* The peer of this test knows no CANCEL: what it was asked, it does. */
     if (i % 3 == 0) pjrtc_future_on_done(second, count, NULL);
     if (i % 3 == 1) pjrtc_future_wait(second, (int64_t)(i % 7) * 10000, NULL);
     if (i % 5) pjrtc_future_wait(future, PJRTC_FOREVER, NULL);
-    if (i % 5 == 0) CHECK(pjrtc_future_wait(future, PJRTC_FOREVER, NULL) == PJRTC_OK);
+    if (i % 5 == 0) REQUIRE(pjrtc_future_wait(future, PJRTC_FOREVER, NULL) == PJRTC_OK);
     pjrtc_future_destroy(future);
     if (i % 3) {
       pjrtc_future_wait(second, i % 2 ? 0 : PJRTC_FOREVER, NULL);
       pjrtc_future_destroy(second);
       pjrtc_free(value.data); /* it may have ended since; where it had not, there is none */
     } else {
-      CHECK(pjrtc_sync(client, 0, NULL) != PJRTC_UNAVAILABLE); /* the value outlives its download */
+      REQUIRE(pjrtc_sync(client, 0, NULL) != PJRTC_UNAVAILABLE); /* the value outlives its download */
       pjrtc_free(value.data);
     }
-    CHECK(pjrtc_delete_start(client, &buffer, 1, NULL, NULL) == PJRTC_OK);
+    REQUIRE(pjrtc_delete_start(client, &buffer, 1, NULL, NULL) == PJRTC_OK);
   }
   free(data);
   return NULL;
@@ -81,11 +73,11 @@ static void *move_data(void *user) {
         .struct_size = sizeof up, .type = {PJRTC_U8, 1, dims}, .data = data + 1499999, .byte_strides = strides};
     uint64_t buffer;
     pjrtc_value value = {0};
-    CHECK(pjrtc_upload(client, &up, &buffer, NULL) == PJRTC_OK);
-    CHECK(pjrtc_download(client, buffer, &value, 0, NULL) == PJRTC_OK);
-    for (int i = 0; i < 1500000; i += 1777) CHECK(((uint8_t *)value.data)[i] == data[1499999 - i]);
+    REQUIRE(pjrtc_upload(client, &up, &buffer, NULL) == PJRTC_OK);
+    REQUIRE(pjrtc_download(client, buffer, &value, 0, NULL) == PJRTC_OK);
+    for (int i = 0; i < 1500000; i += 1777) REQUIRE(((uint8_t *)value.data)[i] == data[1499999 - i]);
     pjrtc_free(value.data);
-    CHECK(pjrtc_delete(client, &buffer, 1, NULL) == PJRTC_OK);
+    REQUIRE(pjrtc_delete(client, &buffer, 1, NULL) == PJRTC_OK);
   }
   free(data);
   return NULL;
@@ -93,7 +85,7 @@ static void *move_data(void *user) {
 
 static void *progress(void *user) {
   while (!stop) {
-    CHECK(pjrtc_progress(client, NULL) == PJRTC_OK);
+    REQUIRE(pjrtc_progress(client, NULL) == PJRTC_OK);
     nanosleep(&(struct timespec){0, 200000}, NULL);
   }
   return NULL;
@@ -106,11 +98,11 @@ int main(int argc, char **argv) {
   void *(*const bodies[])(void *) = {execute, execute, execute, abandon, abandon, move_data, progress};
   enum { COUNT = sizeof bodies / sizeof *bodies };
   pthread_t threads[COUNT];
-  for (int i = 0; i < COUNT; i++) CHECK(pthread_create(&threads[i], NULL, bodies[i], NULL) == 0);
+  for (int i = 0; i < COUNT; i++) REQUIRE(pthread_create(&threads[i], NULL, bodies[i], NULL) == 0);
   nanosleep(&(struct timespec){seconds, 0}, NULL);
   stop = true;
   for (int i = 0; i < COUNT; i++) pthread_join(threads[i], NULL);
-  CHECK(callbacks > 0);
+  REQUIRE(callbacks > 0);
   pjrtc_close(client);
   fake_peer_join(&peer);
   return 0;
