@@ -1,8 +1,9 @@
-/* Whatever one client sends, on the transport, service and state of the daemon over a plugin layer in memory. The first
- * byte says in what pieces it is written and how the client leaves.
+/* Whatever a client sends, on the transport, service and state of the daemon over a plugin layer in memory. The first
+ * byte says in what pieces it is written, how the client leaves, and whether it comes back: each further Hello is then
+ * sent over another connection, before or after the one before has gone, and may take its session over.
  *
- * What must hold: every frame that comes back is well formed, no call has two replies, and after the client has gone
- * nothing of it is left. */
+ * What must hold: every frame that comes back is well formed, no call has two replies on a connection, and after the
+ * client has gone nothing of it is left. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,10 +11,11 @@
 #include <unistd.h>
 
 #include "fuzz_runtime.h"
+#include "service/call.h"
 #include "support/require.h"
 #include "transport/local_server.h"
 
-enum { MAX_REPLIES = 4096 };
+enum { MAX_REPLIES = 4096, MAX_CONNECTIONS = 4 };
 
 static local_server *server;
 
@@ -112,18 +114,47 @@ static bool transport_left(void) {
   return false; /* its connections are counted by the runtime */
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes) {
-  if (!fuzz_runtime) start();
-  if (!size_bytes) return 0;
+/* How many of the bytes are for this connection: to the next Hello, wherever it stands, so that frames are cut. */
+static size_t count_until_hello(const uint8_t *data, size_t size) {
+  pjrtd_frame_header header;
+  for (size_t at = 1; at + PJRTD_FRAME_HEADER_BYTES <= size; at++)
+    if (!pjrtd_frame_decode(data + at, &header) && header.kind == PJRTD_FRAME_REQUEST &&
+        header.method == PJRTD_METHOD_HELLO)
+      return at;
+  return size;
+}
+
+/* Plays one connection; the client's end of it. */
+static int play_connection(uint8_t style, const uint8_t *data, size_t size) {
   int pair[2];
   REQUIRE(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) == 0);
   pjrtd_identity identity;
   REQUIRE(!pjrtd_identity_of_socket(pair[0], &identity));
   REQUIRE(!local_connection_create(server, pair[0], &identity));
   answers all = {0};
-  play(pair[1], data[0], data + 1, size_bytes - 1, &all);
-  close(pair[1]);
+  play(pair[1], style, data, size, &all);
   free(all.data);
+  return pair[1];
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes) {
+  if (!fuzz_runtime) start();
+  if (!size_bytes) return 0;
+  uint8_t style = data[0];
+  bool comes_back = style & 16, leaves_before = style & 32;
+  int connections[MAX_CONNECTIONS];
+  size_t count = 0;
+  data++;
+  size_bytes--;
+  do {
+    bool last = !comes_back || count == MAX_CONNECTIONS - 1;
+    size_t bytes = last ? size_bytes : count_until_hello(data, size_bytes);
+    if (leaves_before && count) close(connections[--count]);
+    connections[count++] = play_connection(style, data, bytes);
+    data += bytes;
+    size_bytes -= bytes;
+  } while (size_bytes);
+  while (count) close(connections[--count]);
   fuzz_runtime_wait_until_empty(turn, transport_left);
   return 0;
 }

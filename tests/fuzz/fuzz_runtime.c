@@ -49,6 +49,7 @@ void fuzz_runtime_wait_until_empty(void (*turn)(void), bool (*transport_left)(vo
   uint64_t until_ns = pjrtd_clock_now_ns() + UINT64_C(20000000000);
   while (anything_left() || transport_left()) {
     turn();
+    pjrtd_sessions_end(fuzz_runtime); /* that are kept without a connection */
     if (fuzz_runtime->jobs_running) usleep(20);
     REQUIRE(pjrtd_clock_now_ns() < until_ns || (!anything_left() && !transport_left()));
   }

@@ -60,6 +60,9 @@ def messages() -> dict[str, list]:
                          dict(min_version=2**32 - 1), {}],
         "DefaultAssignmentRequest": [dict(num_replicas=2, num_partitions=2), dict(num_replicas=2**32 - 1)],
         "SessionOpenRequest": [dict(name="work", ttl_ns=10**9), {}],
+        "SessionAttachRequest": [dict(name="work", create=True, ttl_ns=10**9), dict(token="t" * 43, resume=True, id_prefix=3), {}],
+        "SessionCloseRequest": [dict(name="work"), dict(session=7), {}],
+        "SessionListRequest": [dict(buffers=64), dict(session=7, buffers=2**32 - 1), dict(name="work")],
         "UploadRequest": [dict(buffer=1 << 48 | 1, type=type_, data_bytes=24, device=0),
                           dict(buffer=2**64 - 1, type=dict(dtype=-1, dims=[-1, 2**62]), data_bytes=2**64 - 1, memory=-1),
                           dict(type=dict(dims=[1] * 70))],
@@ -175,6 +178,24 @@ def streams() -> Iterable[bytes]:
     for body in bodies:
         yield bytes([first]) + body
         first = (first + 5) % 16
+    # A client that comes back to its session. Each first byte: see fuzz_frame_stream.c.
+    kept = frame(REQUEST, "Session.Open", 2, wire.make("SessionOpenRequest", name="a"))
+    upload_request = wire.make("UploadRequest", buffer=IDS | 1, type=dict(dtype=6, dims=[66_000]), data_bytes=66_000)
+    cut = frame(REQUEST, "Buffer.Upload", 3, upload_request) + frame(ITEM, "Buffer.Upload", 3, b"", bytes(30_000))
+    cut += header(ITEM, wire.methods()["Buffer.Upload"].number, 3, 0, 30_000) + bytes(10_000)
+    for join, resume in ((False, False), (True, False), (False, True)):
+        attach = frame(REQUEST, "Session.Attach", 11, wire.make("SessionAttachRequest", name="a", join=join, resume=resume))
+        again = frame(REQUEST, "Runtime.Hello", 10, wire.make("HelloRequest", min_version=1, max_version=1)) + attach
+        listed = frame(REQUEST, "Session.List", 12, wire.make("SessionListRequest", buffers=3))
+        rest = frame(ITEM, "Buffer.Upload", 3, b"", bytes(36_000)) if resume else b""
+        after = again + rest + listed + download(13, 1) + frame(REQUEST, "Session.Sync", 14)
+        for style in (16, 16 | 4, 16 | 32, 16 | 8 | 32):
+            yield bytes([style]) + hello() + kept + upload(3, 1, 11, [2], pair) + download(4, 1) + after
+            yield bytes([style]) + hello() + kept + cut + after
+    yield bytes([0]) + hello() + kept + cut
+    for request in (dict(name="a", create=True), dict(name="a"), dict(token="x" * 43), dict(create=True, join=True, resume=True)):
+        attach = frame(REQUEST, "Session.Attach", 2, wire.make("SessionAttachRequest", **request))
+        yield bytes([1]) + hello() + attach + frame(REQUEST, "Session.Close", 3, wire.make("SessionCloseRequest", name="a"))
 
 
 if __name__ == "__main__":
