@@ -17,7 +17,6 @@
 #define DEFAULT_WINDOW_BYTES (4u << 20)
 #define DEFAULT_QUEUED_BYTES (4u << 20)
 #define MAX_BUSY_POLL_US 1000000u
-#define ID_PREFIX_SHIFT 48
 
 const char *pjrtc_version(void) {
   return PJRTD_VERSION;
@@ -50,7 +49,7 @@ static pjrtc_failure *decode_hello(pjrtc_future *call, const uint8_t *payload, s
     };
     client->max_item_bytes = reply->max_item_bytes;
     client->upload_window_bytes = reply->upload_credit_bytes;
-    client->next_buffer = client->next_program = ((uint64_t)reply->id_prefix << ID_PREFIX_SHIFT) + 1;
+    client->next_buffer = client->next_program = pjrtc_op_next_id(reply->id_prefix, 0);
   }
   return pjrtc_op_decoded(arena, good, "Hello");
 }

@@ -7,14 +7,6 @@
 #include "reply_arena.h"
 #include "reply_object.h"
 
-#define ID_PREFIX_SHIFT 48
-
-/* The next id of the session's: above the highest of its prefix. */
-static uint64_t next_id(uint32_t prefix, uint64_t highest) {
-  uint64_t first = ((uint64_t)prefix << ID_PREFIX_SHIFT) + 1;
-  return highest >= first ? highest + 1 : first;
-}
-
 static pjrtc_failure *decode_attach(pjrtc_future *call, const uint8_t *payload, size_t payload_bytes,
                                     const uint8_t *bulk, size_t bulk_bytes) {
   pjrtc_client *client = call->client;
@@ -24,8 +16,8 @@ static pjrtc_failure *decode_attach(pjrtc_future *call, const uint8_t *payload, 
       pjrtd__v1__session_attach_reply__unpack(pjrtc_reply_arena_allocator(arena), payload_bytes, payload);
   bool good = reply && reply->id_prefix <= 0xffff && strlen(reply->token) < PJRTC_TOKEN_BYTES;
   if (good) {
-    client->next_buffer = next_id(reply->id_prefix, reply->highest_buffer);
-    client->next_program = next_id(reply->id_prefix, reply->highest_program);
+    client->next_buffer = pjrtc_op_next_id(reply->id_prefix, reply->highest_buffer);
+    client->next_program = pjrtc_op_next_id(reply->id_prefix, reply->highest_program);
   }
   if (good && call->to.attached) {
     pjrtc_attached attached = {.struct_size = call->to.attached->struct_size,

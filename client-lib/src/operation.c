@@ -83,6 +83,11 @@ pjrtc_failure *pjrtc_op_decoded(pjrtc_reply_arena *arena, bool good, const char 
   return failed ? pjrtc_failure_oom() : pjrtc_op_malformed(name);
 }
 
+uint64_t pjrtc_op_next_id(uint32_t prefix, uint64_t highest) {
+  uint64_t first = ((uint64_t)prefix << 48) + 1;
+  return highest >= first ? highest + 1 : first;
+}
+
 pjrtc_failure *pjrtc_op_decode_empty(pjrtc_future *call, const uint8_t *payload, size_t payload_bytes,
                                      const uint8_t *bulk, size_t bulk_bytes) {
   return NULL;

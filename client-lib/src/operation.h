@@ -36,6 +36,9 @@ pjrtc_failure *pjrtc_op_malformed(const char *name);
 /* That, or out of memory: the end of a decode function. Destroys the arena. */
 pjrtc_failure *pjrtc_op_decoded(pjrtc_reply_arena *arena, bool good, const char *name);
 
+/* The next id to choose on a connection: above the highest of its prefix (the top 16 bits); 0: none was chosen yet. */
+uint64_t pjrtc_op_next_id(uint32_t prefix, uint64_t highest);
+
 /* Copies an option struct that may be older or newer than this library. NULL is success. */
 pjrtc_failure *pjrtc_op_options(void *out_options, size_t size_bytes, const void *options, const char *name);
 
