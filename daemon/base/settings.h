@@ -30,7 +30,7 @@ typedef struct {
 } pjrtd_setting_origin;
 
 /* settings_table.c asserts it. */
-#define PJRTD_NUM_SETTINGS 26
+#define PJRTD_NUM_SETTINGS 27
 
 /* Fields are named as the settings are; deploy/pjrtd.conf says what each does. Texts are owned and never NULL. */
 typedef struct pjrtd_settings {
@@ -51,6 +51,7 @@ typedef struct pjrtd_settings {
   uint64_t max_session_buffers;
   uint64_t max_sessions;
   uint64_t max_session_programs;
+  uint64_t max_session_slots;
   uint64_t max_queued_bytes;
   uint64_t client_stall_seconds;
   uint64_t handshake_seconds;

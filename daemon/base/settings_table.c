@@ -84,6 +84,7 @@ const pjrtd_setting pjrtd_settings_table[] = {
     SIZE(max_program_bytes, "256 MiB", 64 * KIB, 2 * GIB, RESTART, "the largest program text"),
     INTEGER(max_sessions, "16384", 1, 10000000, RESTART, "sessions at one time, of all clients"),
     INTEGER(max_session_buffers, "1000000", 1, 1000000000, RESTART, "buffers that a session may have"),
+    INTEGER(max_session_slots, "65536", 1, 10000000, RESTART, "named slots that a session may have"),
     INTEGER(max_session_programs, "10000", 1, 10000000, RESTART, "programs that a session may have"),
     SIZE(max_queued_bytes, "16 MiB", 4 * MIB, 4 * GIB, RESTART, "unread answers of a client before it is throttled"),
     INTEGER(client_stall_seconds, "30", 1, 86400, RESTART, "a throttled client that reads nothing is then cut off"),

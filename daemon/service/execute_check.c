@@ -17,9 +17,15 @@ static pjrtd_status *check_counts(const pjrtd_execute_work *work, const pjrtd_pr
         (uint32_t)(work->num_args < info->num_args * devices ? work->num_args : info->num_args * devices), expected,
         actual);
   }
-  if (work->num_outputs && work->num_outputs != info->num_outputs * devices)
-    return PJRTD_INVALID("program '%s': %zu output ids, it has %zu outputs%s", info->name, work->num_outputs,
+  if (work->num_output_ids && work->num_output_ids != info->num_outputs * devices)
+    return PJRTD_INVALID("program '%s': %zu output ids, it has %zu outputs%s", info->name, work->num_output_ids,
                          info->num_outputs * devices, devices > 1 ? " (all devices' together)" : "");
+  if (work->num_outputs > info->num_outputs * devices)
+    return PJRTD_INVALID("program '%s': output %zu is to be fed back, it has %zu", info->name, work->num_outputs - 1,
+                         info->num_outputs * devices);
+  if (work->num_non_donatable && work->non_donatable[work->num_non_donatable - 1] >= (int64_t)info->num_args)
+    return PJRTD_INVALID("program '%s': argument %lld is not to be donated, it has %zu", info->name,
+                         (long long)work->non_donatable[work->num_non_donatable - 1], info->num_args);
   uint64_t bytes = 0;
   for (size_t i = 0; i < work->num_fetch; i++) {
     if (work->fetch[i] >= info->num_outputs * devices)
@@ -35,42 +41,63 @@ static pjrtd_status *check_counts(const pjrtd_execute_work *work, const pjrtd_pr
   return PJRTD_OK;
 }
 
-static pjrtd_status *mismatch(const pjrtd_program_info *info, size_t position, const char *expected,
-                              const char *actual) {
-  size_t index = position % info->num_args;
-  pjrtd_status *status =
-      info->num_devices > 1
-          ? PJRTD_INVALID("program '%s': argument %zu of device %d must be %s, not %s", info->name, index,
-                          info->devices[position / info->num_args]->id, expected, actual)
-          : PJRTD_INVALID("program '%s': argument %zu must be %s, not %s", info->name, index, expected, actual);
-  return pjrtd_status_with_argument(status, (uint32_t)index, expected, actual);
+#define ARGUMENT_TEXT (PJRTD_MAX_SLOT_NAME + 64)
+
+/* "argument 1 (slot 'theta')", "argument 0 of device 3" */
+static const char *argument_text(const pjrtd_execute_work *work, size_t position, char out[ARGUMENT_TEXT]) {
+  const pjrtd_program_info *info = work->program->info;
+  int length = snprintf(out, ARGUMENT_TEXT, "argument %zu", position % info->num_args);
+  if (info->num_devices > 1)
+    length += snprintf(out + length, ARGUMENT_TEXT - (size_t)length, " of device %d",
+                       info->devices[position / info->num_args]->id);
+  for (size_t i = 0; i < work->num_slot_args; i++)
+    if (work->slot_args[i].position == position)
+      snprintf(out + length, ARGUMENT_TEXT - (size_t)length, " (slot '%s')", work->slot_args[i].slot);
+  return out;
 }
 
-static pjrtd_status *type_mismatch(const pjrtd_program_info *info, size_t position, const pjrtd_tensor_type *actual) {
+static pjrtd_status *mismatch(const pjrtd_execute_work *work, size_t position, const char *expected,
+                              const char *actual) {
+  const pjrtd_program_info *info = work->program->info;
+  char text[ARGUMENT_TEXT];
+  return pjrtd_status_with_argument(PJRTD_INVALID("program '%s': %s must be %s, not %s", info->name,
+                                                  argument_text(work, position, text), expected, actual),
+                                    (uint32_t)(position % info->num_args), expected, actual);
+}
+
+static pjrtd_status *type_mismatch(const pjrtd_execute_work *work, size_t position, const pjrtd_tensor_type *actual) {
+  const pjrtd_program_info *info = work->program->info;
   char wanted[PJRTD_TENSOR_TYPE_TEXT], got[PJRTD_TENSOR_TYPE_TEXT];
-  return mismatch(info, position, pjrtd_tensor_type_format(&info->args[position % info->num_args].type, wanted),
+  return mismatch(work, position, pjrtd_tensor_type_format(&info->args[position % info->num_args].type, wanted),
                   pjrtd_tensor_type_format(actual, got));
+}
+
+/* What is poisoned fails with the first error as it is. */
+static pjrtd_status *unusable(const pjrtd_execute_work *work, size_t position, pjrtd_status *status) {
+  char text[ARGUMENT_TEXT];
+  if (work->args[position]->resource.state != PJRTD_RESOURCE_CONSUMED || !work->num_slot_args) return status;
+  return pjrtd_status_context(status, "%s", argument_text(work, position, text));
 }
 
 static pjrtd_status *named_twice(const pjrtd_execute_work *work, size_t donated) {
   const pjrtd_program_info *info = work->program->info;
   size_t other = 0;
   while (other == donated || work->args[other] != work->args[donated]) other++;
+  char first[ARGUMENT_TEXT], second[ARGUMENT_TEXT];
   return pjrtd_status_with_hint(
-      PJRTD_INVALID("program '%s': argument %zu is donated, but buffer %" PRIu64 " is argument %zu as well", info->name,
-                    donated % info->num_args, work->args[donated]->id, other % info->num_args),
-      "a donated buffer can be used once in a call: upload or compute another");
+      PJRTD_INVALID("program '%s': %s is donated, but the same buffer is %s as well", info->name,
+                    argument_text(work, donated, first), argument_text(work, other, second)),
+      "a donated buffer can be used once in a call: upload or compute another, or list it as non-donatable");
 }
 
-static pjrtd_status *check_donation(const pjrtd_execute_work *work, const pjrtd_program_info *info) {
-  static uint64_t checks;
-  checks++;
+static pjrtd_status *check_donation(const pjrtd_execute_work *work) {
+  uint64_t mark = pjrtd_buffer_new_mark();
   for (size_t i = 0; i < work->num_args; i++)
-    if (work->args[i] && !info->args[i % info->num_args].donated) work->args[i]->seen = checks;
+    if (work->args[i] && !pjrtd_execute_is_donated(work, i)) work->args[i]->seen = mark;
   for (size_t i = 0; i < work->num_args; i++) {
-    if (!work->args[i] || !info->args[i % info->num_args].donated) continue;
-    if (work->args[i]->seen == checks) return named_twice(work, i);
-    work->args[i]->seen = checks;
+    if (!work->args[i] || !pjrtd_execute_is_donated(work, i)) continue;
+    if (work->args[i]->seen == mark) return named_twice(work, i);
+    work->args[i]->seen = mark;
   }
   return PJRTD_OK;
 }
@@ -87,25 +114,26 @@ pjrtd_status *pjrtd_execute_check(const pjrtd_execute_work *work) {
     pjrtd_buffer *buffer = work->args[i];
     if (!buffer) { /* inline arguments are in the order of their positions */
       const pjrtd_tensor_type *type = &work->inline_args[next_inline++].type;
-      if (!pjrtd_tensor_type_equal(type, &wanted->type)) return type_mismatch(info, i, type);
+      if (!pjrtd_tensor_type_equal(type, &wanted->type)) return type_mismatch(work, i, type);
       continue;
     }
-    PJRTD_TRY(pjrtd_buffer_check_usable(buffer));
+    pjrtd_status *status = pjrtd_buffer_check_usable(buffer);
+    if (status) return unusable(work, i, status);
     const pjrtd_tensor_type *type = pjrtd_device_buffer_type(buffer->device_buffer);
-    if (!pjrtd_tensor_type_equal(type, &wanted->type)) return type_mismatch(info, i, type);
+    if (!pjrtd_tensor_type_equal(type, &wanted->type)) return type_mismatch(work, i, type);
     const pjrtd_device *device = pjrtd_device_buffer_device(buffer->device_buffer);
     const pjrtd_device *home = info->devices[i / info->num_args];
     if (device != home) {
       char expected[32], actual[32];
       snprintf(expected, sizeof expected, "on device %d", home->id);
       snprintf(actual, sizeof actual, "on device %d", device->id);
-      return mismatch(info, i, expected, actual);
+      return mismatch(work, i, expected, actual);
     }
   }
   for (size_t i = 0; i < info->num_outputs; i++)
     if (__builtin_expect(info->outputs[i].unsupported != NULL, 0))
       return pjrtd_status_make(PJRTD_CODE_UNIMPLEMENTED, "program '%s': result %zu cannot be taken: %s", info->name, i,
                                info->outputs[i].unsupported);
-  if (info->any_donated) PJRTD_TRY(check_donation(work, info));
+  if (info->any_donated) PJRTD_TRY(check_donation(work));
   return pjrtd_runtime_check_memory(work->program->runtime, work->program->output_bytes, "the program's output");
 }

@@ -33,6 +33,8 @@ typedef struct {
   pjrtd_buffer *args[SMALL], *outputs[SMALL];
   pjrtd_device_buffer *device_args[SMALL], *device_outputs[SMALL];
   struct pjrtd_inline_argument inline_args[SMALL];
+  struct pjrtd_slot_argument slot_args[SMALL];
+  int64_t non_donatable[SMALL];
 } small_arrays;
 
 static pjrtd_status *name_output(pjrtd_peer *peer, uint64_t id, pjrtd_buffer **out_buffer) {
@@ -52,9 +54,9 @@ static pjrtd_status *name_output(pjrtd_peer *peer, uint64_t id, pjrtd_buffer **o
 static pjrtd_status *name_outputs(pjrtd_request *request, const Pjrtd__V1__ExecuteRequest *wanted,
                                   pjrtd_execute_work *work) {
   pjrtd_status *first = PJRTD_OK;
-  work->num_outputs = wanted->n_outputs;
+  work->num_output_ids = wanted->n_outputs;
+  for (size_t i = 0; i < work->num_outputs; i++) work->outputs[i] = NULL;
   for (size_t i = 0; i < wanted->n_outputs; i++) {
-    work->outputs[i] = NULL;
     if (!wanted->outputs[i]) continue;
     pjrtd_status *status = name_output(request->peer, wanted->outputs[i], &work->outputs[i]);
     if (first)
@@ -63,6 +65,27 @@ static pjrtd_status *name_outputs(pjrtd_request *request, const Pjrtd__V1__Execu
       first = status;
   }
   return first;
+}
+
+/* The slots have the new values from here on, until those are poisoned. */
+static pjrtd_status *feed_back(const pjrtd_request *request, const Pjrtd__V1__ExecuteRequest *wanted,
+                               pjrtd_execute_work *work) {
+  pjrtd_session *session = request->peer->session;
+  uint64_t mark = wanted->n_feed_back ? pjrtd_buffer_new_mark() : 0;
+  for (size_t i = 0; i < wanted->n_feed_back; i++) {
+    const Pjrtd__V1__FeedBack *feed = wanted->feed_back[i];
+    pjrtd_buffer **output = &work->outputs[feed->output];
+    if (!*output) PJRTD_TRY(pjrtd_buffer_create(request->peer->runtime, output));
+    const pjrtd_buffer *held = pjrtd_slots_find(&session->slots, feed->slot);
+    if ((*output)->seen == mark || (held && held->seen == mark))
+      return PJRTD_INVALID("output %u is fed back to slot '%s': %s", feed->output, feed->slot,
+                           (*output)->seen == mark ? "it is fed back already, bind it to a second slot after the call"
+                                                   : "another output is fed back to that slot");
+    PJRTD_TRY(pjrtd_slots_feed(&session->slots, feed->slot, *output, session,
+                               request->peer->runtime->settings->max_session_slots));
+    (*output)->seen = mark;
+  }
+  return PJRTD_OK;
 }
 
 static void release_outputs(pjrtd_execute_work *work) {
@@ -82,9 +105,9 @@ static pjrtd_status *resolve_inline(const pjrtd_request *request, const Pjrtd__V
     const Pjrtd__V1__InlineArgument *from = wanted->inline_args[i];
     struct pjrtd_inline_argument *to = &work->inline_args[i];
     uint64_t bytes;
-    if (from->position >= wanted->n_args || wanted->args[from->position] != 0)
-      return PJRTD_INVALID("inline argument %zu is for position %u, where no 0 stands among the arguments", i,
-                           from->position);
+    if (from->position >= wanted->n_args || wanted->args[from->position] != 0 || work->args[from->position])
+      return PJRTD_INVALID("inline argument %zu is for position %u, where no 0 stands among the arguments, or a slot",
+                           i, from->position);
     if (i && from->position <= work->inline_args[i - 1].position)
       return PJRTD_INVALID("inline argument %zu is for position %u: positions must increase", i, from->position);
     if (!from->type) return PJRTD_INVALID("inline argument %zu has no type", i);
@@ -111,17 +134,34 @@ static pjrtd_status *resolve_inline(const pjrtd_request *request, const Pjrtd__V
   return PJRTD_OK;
 }
 
+static pjrtd_status *resolve_slots(const pjrtd_request *request, const Pjrtd__V1__ExecuteRequest *wanted,
+                                   pjrtd_execute_work *work) {
+  for (size_t i = 0; i < wanted->n_slot_args; i++) {
+    const Pjrtd__V1__SlotArgument *from = wanted->slot_args[i];
+    if (from->position >= wanted->n_args || wanted->args[from->position] != 0)
+      return PJRTD_INVALID("slot '%.255s' is for position %u, where no 0 stands among the arguments", from->slot,
+                           from->position);
+    if (i && from->position <= work->slot_args[i - 1].position)
+      return PJRTD_INVALID("slot '%.255s' is for position %u: positions must increase", from->slot, from->position);
+    pjrtd_buffer *buffer = pjrtd_slots_find(&request->peer->session->slots, from->slot);
+    if (!buffer) return pjrtd_status_context(pjrtd_session_no_slot(from->slot), "argument %u", from->position);
+    work->args[from->position] = buffer;
+    work->slot_args[i] = (struct pjrtd_slot_argument){.position = from->position, .slot = from->slot};
+    work->num_slot_args = i + 1;
+  }
+  return PJRTD_OK;
+}
+
 static pjrtd_status *resolve_args(const pjrtd_request *request, const Pjrtd__V1__ExecuteRequest *wanted,
                                   pjrtd_execute_work *work) {
   pjrtd_session *session = request->peer->session;
   work->program = pjrtd_session_find_program(session, wanted->program);
   if (!work->program) return pjrtd_session_not_found(PJRTD_ID_PROGRAM, wanted->program);
-  PJRTD_TRY(resolve_inline(request, wanted, work));
-  size_t inline_count = 0;
+  size_t without_id = 0;
   for (size_t i = 0; i < wanted->n_args; i++) {
     work->args[i] = NULL;
     if (!wanted->args[i]) {
-      inline_count++;
+      without_id++;
       continue;
     }
     work->args[i] = pjrtd_session_find_buffer(session, wanted->args[i]);
@@ -129,9 +169,18 @@ static pjrtd_status *resolve_args(const pjrtd_request *request, const Pjrtd__V1_
       return pjrtd_status_context(pjrtd_session_not_found(PJRTD_ID_BUFFER, wanted->args[i]), "argument %zu", i);
   }
   work->num_args = wanted->n_args;
-  if (inline_count != work->num_inline_args)
-    return PJRTD_INVALID("%zu arguments are 0, but there are %zu inline arguments", inline_count,
-                         work->num_inline_args);
+  if (wanted->n_slot_args) PJRTD_TRY(resolve_slots(request, wanted, work));
+  PJRTD_TRY(resolve_inline(request, wanted, work));
+  if (without_id != work->num_inline_args + work->num_slot_args)
+    return PJRTD_INVALID("%zu arguments are 0, but there are %zu inline arguments and %zu slots", without_id,
+                         work->num_inline_args, work->num_slot_args);
+  for (size_t i = 0; i < wanted->n_non_donatable; i++) {
+    if (i && wanted->non_donatable[i] <= wanted->non_donatable[i - 1])
+      return PJRTD_INVALID("non_donatable has %u after %u: it must increase", wanted->non_donatable[i],
+                           wanted->non_donatable[i - 1]);
+    work->non_donatable[i] = wanted->non_donatable[i];
+  }
+  work->num_non_donatable = wanted->n_non_donatable;
   work->fetch = wanted->fetch;
   work->num_fetch = wanted->n_fetch;
   return PJRTD_OK;
@@ -152,8 +201,8 @@ static bool can_run_now(const pjrtd_execute_work *work) {
   for (size_t i = 0; i < work->num_args; i++) {
     const pjrtd_buffer *buffer = work->args[i];
     if (!buffer) continue;
-    bool donated = info->any_donated && info->args[i % info->num_args].donated;
-    if (!(donated ? pjrtd_resource_writable_now(&buffer->resource) : pjrtd_resource_readable_now(&buffer->resource)))
+    if (!(pjrtd_execute_is_donated(work, i) ? pjrtd_resource_writable_now(&buffer->resource)
+                                            : pjrtd_resource_readable_now(&buffer->resource)))
       return false;
   }
   return true;
@@ -204,7 +253,10 @@ static pjrtd_status *run_now(pjrtd_request *request, pjrtd_execute_work *work) {
   pjrtd_runtime *runtime = request->peer->runtime;
   PJRTD_TRY(pjrtd_execute_check(work));
   PJRTD_TRY(pjrtd_execute_prepare(work));
-  pjrtd_execute_call call = {.args = work->device_args, .num_args = work->num_args};
+  pjrtd_execute_call call = {.args = work->device_args,
+                             .num_args = work->num_args,
+                             .non_donatable = work->non_donatable,
+                             .num_non_donatable = work->num_non_donatable};
   bool pending;
   uint64_t started_ns = pjrtd_clock_now_ns();
   pjrtd_status *status = pjrtd_executable_execute(work->program->executable, &call, work->device_outputs, &pending);
@@ -269,8 +321,12 @@ static void on_event(void *user, pjrtd_status *error);
  * event outstanding nothing may be freed. */
 static void execute_run(pjrtd_job *job) {
   execute_call *execute = (execute_call *)((char *)job - offsetof(execute_call, job));
-  pjrtd_execute_call call = {
-      .args = execute->work.device_args, .num_args = execute->work.num_args, .done = on_event, .user = execute};
+  pjrtd_execute_call call = {.args = execute->work.device_args,
+                             .num_args = execute->work.num_args,
+                             .non_donatable = execute->work.non_donatable,
+                             .num_non_donatable = execute->work.num_non_donatable,
+                             .done = on_event,
+                             .user = execute};
   execute->error = pjrtd_execute_prepare(&execute->work);
   if (execute->error) return;
   execute->started_ns = pjrtd_clock_now_ns();
@@ -421,19 +477,21 @@ static void execute_ready(pjrtd_operation *operation) {
 static pjrtd_hold_mode mode_of(const pjrtd_execute_work *work, size_t position) {
   const pjrtd_program *program = work->program;
   if (program->resource.state == PJRTD_RESOURCE_PENDING) return PJRTD_HOLD_WRITE;
-  if (program->resource.state != PJRTD_RESOURCE_READY || !program->info->any_donated || !program->info->num_args)
-    return PJRTD_HOLD_READ;
-  return program->info->args[position % program->info->num_args].donated ? PJRTD_HOLD_WRITE : PJRTD_HOLD_READ;
+  if (program->resource.state != PJRTD_RESOURCE_READY) return PJRTD_HOLD_READ;
+  return pjrtd_execute_is_donated(work, position) ? PJRTD_HOLD_WRITE : PJRTD_HOLD_READ;
 }
 
 /* Copies what must outlive the request, in one block behind the call. */
 static pjrtd_status *wait_for_it(pjrtd_request *request, pjrtd_execute_work *now) {
   size_t dims = 0;
   for (size_t i = 0; i < now->num_inline_args; i++) dims += now->inline_args[i].type.rank;
+  size_t name_bytes = 0;
+  for (size_t i = 0; i < now->num_slot_args; i++) name_bytes += strlen(now->slot_args[i].slot) + 1;
   size_t call_bytes = (sizeof(execute_call) + 15) & ~(size_t)15;
   size_t bytes = call_bytes + now->num_args * (sizeof *now->args + sizeof *now->device_args) +
                  now->num_outputs * sizeof *now->outputs + now->num_inline_args * sizeof *now->inline_args +
-                 dims * sizeof(int64_t) + now->num_fetch * sizeof *now->fetch;
+                 now->num_slot_args * sizeof *now->slot_args + now->num_non_donatable * sizeof *now->non_donatable +
+                 dims * sizeof(int64_t) + now->num_fetch * sizeof *now->fetch + name_bytes;
   execute_call *execute;
   uint32_t holds = (uint32_t)(1 + now->num_args + now->num_outputs);
   PJRTD_TRY(pjrtd_call_create(request, bytes, holds, execute_ready, execute_abandon, &execute));
@@ -459,6 +517,8 @@ static pjrtd_status *wait_for_it(pjrtd_request *request, pjrtd_execute_work *now
   block += now->num_args * sizeof *work->device_args;
   MOVE(outputs, now->num_outputs);
   MOVE(inline_args, now->num_inline_args);
+  MOVE(slot_args, now->num_slot_args);
+  MOVE(non_donatable, now->num_non_donatable);
   for (size_t i = 0; i < work->num_inline_args; i++) {
     struct pjrtd_inline_argument *argument = &work->inline_args[i];
     argument->data = execute->inline_data + (argument->data - request->bulk);
@@ -469,6 +529,11 @@ static pjrtd_status *wait_for_it(pjrtd_request *request, pjrtd_execute_work *now
   }
   MOVE(fetch, now->num_fetch);
 #undef MOVE
+  for (size_t i = 0; i < work->num_slot_args; i++) {
+    size_t size = strlen(work->slot_args[i].slot) + 1;
+    work->slot_args[i].slot = memcpy(block, work->slot_args[i].slot, size);
+    block += size;
+  }
   work->device_outputs = NULL;
   work->num_device_outputs = 0;
 
@@ -482,20 +547,42 @@ static pjrtd_status *wait_for_it(pjrtd_request *request, pjrtd_execute_work *now
   return PJRTD_OK;
 }
 
-/* Room for the work's arrays beyond the stack's. */
-static pjrtd_status *make_room(pjrtd_execute_work *work, const Pjrtd__V1__ExecuteRequest *wanted, void **out_block) {
-  size_t args = wanted->n_args, outputs = wanted->n_outputs, inline_args = wanted->n_inline_args;
+/* Where the work's arrays lie: on the stack, or, where there are more, in `*out_block`. */
+static pjrtd_status *make_room(pjrtd_execute_work *work, const Pjrtd__V1__ExecuteRequest *wanted, small_arrays *small,
+                               void **out_block) {
+  size_t args = wanted->n_args, inline_args = wanted->n_inline_args, slot_args = wanted->n_slot_args;
+  size_t outputs = wanted->n_outputs, non_donatable = wanted->n_non_donatable;
+  for (size_t i = 0; i < wanted->n_feed_back; i++)
+    if (wanted->feed_back[i]->output >= outputs) outputs = (size_t)wanted->feed_back[i]->output + 1;
+  work->num_outputs = outputs;
+  if (args <= SMALL && outputs <= SMALL && inline_args <= SMALL && slot_args <= SMALL && non_donatable <= SMALL) {
+    work->args = small->args;
+    work->outputs = small->outputs;
+    work->device_args = small->device_args;
+    work->inline_args = small->inline_args;
+    work->slot_args = small->slot_args;
+    work->non_donatable = small->non_donatable;
+    return PJRTD_OK;
+  }
   if (args > PJRTD_MAX_EXECUTE_IDS || outputs > PJRTD_MAX_EXECUTE_IDS || wanted->n_fetch > PJRTD_MAX_EXECUTE_IDS ||
-      inline_args > args)
-    return PJRTD_INVALID("%zu arguments, %zu of them inline, %zu outputs, %zu fetched: at most %d each are allowed",
-                         args, inline_args, outputs, wanted->n_fetch, PJRTD_MAX_EXECUTE_IDS);
+      inline_args > args || slot_args > args || non_donatable > args) {
+    work->num_outputs = 0; /* none is named */
+    return PJRTD_INVALID(
+        "%zu arguments, %zu of them inline, %zu slots, %zu non-donatable, %zu outputs, %zu fetched: at most %d each "
+        "are "
+        "allowed",
+        args, inline_args, slot_args, non_donatable, outputs, wanted->n_fetch, PJRTD_MAX_EXECUTE_IDS);
+  }
   char *block = *out_block =
-      pjrtd_malloc((args * 2 + outputs) * sizeof(void *) + inline_args * sizeof *work->inline_args);
+      pjrtd_malloc((args * 2 + outputs) * sizeof(void *) + inline_args * sizeof *work->inline_args +
+                   slot_args * sizeof *work->slot_args + non_donatable * sizeof(int64_t));
   if (!block) return pjrtd_status_oom();
   work->args = (void *)block;
   work->device_args = (void *)(work->args + args);
   work->outputs = (void *)(work->device_args + args);
   work->inline_args = (void *)(work->outputs + outputs);
+  work->slot_args = (void *)(work->inline_args + inline_args);
+  work->non_donatable = (void *)(work->slot_args + slot_args);
   return PJRTD_OK;
 }
 
@@ -504,14 +591,9 @@ pjrtd_status *pjrtd_handle_execute(pjrtd_request *request) {
   small_arrays small;
   pjrtd_execute_work work;
   memset(&work, 0, sizeof work);
-  work.args = small.args;
-  work.outputs = small.outputs;
-  work.device_args = small.device_args;
   work.device_outputs = small.device_outputs;
-  work.inline_args = small.inline_args;
   PJRTD_AUTO_FREE void *block = NULL;
-  if (wanted->n_args > SMALL || wanted->n_outputs > SMALL || wanted->n_inline_args > SMALL)
-    PJRTD_TRY(make_room(&work, wanted, &block));
+  PJRTD_TRY(make_room(&work, wanted, &small, &block));
   /* Arguments first: an execution cannot use its own output. The outputs get their names whatever comes, to be poisoned
    * if need be. */
   pjrtd_status *status = resolve_args(request, wanted, &work);
@@ -520,6 +602,7 @@ pjrtd_status *pjrtd_handle_execute(pjrtd_request *request) {
     pjrtd_status_destroy(naming);
   else
     status = naming;
+  if (!status) status = feed_back(request, wanted, &work);
   if (!status && is_cpu(request->peer->runtime) && can_run_now(&work)) {
     status = run_now(request, &work);
   } else if (!status) {

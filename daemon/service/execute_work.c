@@ -3,6 +3,22 @@
 
 #include <string.h>
 
+bool pjrtd_execute_is_donated(const pjrtd_execute_work *work, size_t position) {
+  const pjrtd_program_info *info = work->program->info;
+  if (!info->any_donated || !info->num_args) return false;
+  size_t index = position % info->num_args;
+  if (!info->args[index].donated) return false;
+  size_t low = 0, high = work->num_non_donatable;
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    if (work->non_donatable[middle] < (int64_t)index)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low == work->num_non_donatable || work->non_donatable[low] != (int64_t)index;
+}
+
 pjrtd_status *pjrtd_execute_prepare(pjrtd_execute_work *work) {
   const pjrtd_program_info *info = work->program->info;
   work->num_device_outputs = info->num_outputs * info->num_devices;
@@ -38,8 +54,7 @@ pjrtd_status *pjrtd_execute_settle(pjrtd_execute_work *work, pjrtd_status *error
   const pjrtd_program_info *info = work->program->info;
   size_t consumed = 0;
   for (size_t i = 0; info->any_donated && i < work->num_args; i++)
-    if (work->args[i] && info->args[i % info->num_args].donated)
-      consumed += pjrtd_buffer_update_consumed(work->args[i]);
+    if (work->args[i] && pjrtd_execute_is_donated(work, i)) consumed += pjrtd_buffer_update_consumed(work->args[i]);
   if (error && consumed)
     error = pjrtd_status_with_hint(error, "it had consumed %zu of its donated arguments: upload or compute them again",
                                    consumed);

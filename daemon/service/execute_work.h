@@ -13,8 +13,9 @@ typedef struct {
   /* Device-major. */
   pjrtd_buffer **args; /* NULL where an inline argument stands */
   size_t num_args;
-  pjrtd_buffer **outputs; /* NULL where it is not kept; none at all when num_outputs is 0 */
+  pjrtd_buffer **outputs; /* NULL where it is not kept; those beyond num_outputs are not kept either */
   size_t num_outputs;
+  size_t num_output_ids; /* that the request had; 0: it keeps none by id */
   const uint32_t *fetch; /* positions among the outputs */
   size_t num_fetch;
   /* By position. */
@@ -24,12 +25,23 @@ typedef struct {
     const uint8_t *data;
   } * inline_args;
   size_t num_inline_args;
+  /* By position; their buffers are among `args`. */
+  struct pjrtd_slot_argument {
+    uint32_t position;
+    const char *slot;
+  } * slot_args;
+  size_t num_slot_args;
+  /* Arguments of one device, increasing, that must not be consumed. */
+  int64_t *non_donatable;
+  size_t num_non_donatable;
   /* Filled by prepare. */
   pjrtd_device_buffer **device_args;    /* room for num_args; the inline ones are owned */
   pjrtd_device_buffer **device_outputs; /* all of the program's */
   size_t num_device_outputs;
 } pjrtd_execute_work;
 
+/* Whether this execution may consume the argument at `position`. The program is READY. */
+bool pjrtd_execute_is_donated(const pjrtd_execute_work *work, size_t position);
 /* Checks everything against the program (which is READY) and the buffers (which are held): count, element type,
  * dimensions, device, liveness, donation, memory. Nothing has happened on failure. Loop thread. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_execute_check(const pjrtd_execute_work *work);

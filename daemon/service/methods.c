@@ -3,14 +3,14 @@
 #include "service/messages.h"
 
 /* C99's token pasting cannot lower the case of a name, so the descriptors get names of their own in messages.h. */
-#define PJRTD_METHOD(id_, family, Name, name_, Request, Reply, right_)                           \
-  {.id = id_,                                                                                    \
-   .name = #family "." #Name,                                                                    \
-   .request = PJRTD_DESCRIPTOR_##Request,                                                        \
-   .right = PJRTD_RIGHT_##right_,                                                                \
-   .needs_session = (id_) >> 8 >= 3 && (id_) >> 8 <= 6,                                          \
-   .takes_bulk = (id_) == PJRTD_METHOD_Buffer_Upload || (id_) == PJRTD_METHOD_Program_Compile || \
-                 (id_) == PJRTD_METHOD_Execute_Execute,                                          \
+#define PJRTD_METHOD(id_, family, Name, name_, Request, Reply, right_)                                               \
+  {.id = id_,                                                                                                        \
+   .name = #family "." #Name,                                                                                        \
+   .request = PJRTD_DESCRIPTOR_##Request,                                                                            \
+   .right = PJRTD_RIGHT_##right_,                                                                                    \
+   .needs_session = ((id_) >> 8 >= 3 && (id_) >> 8 <= 6) || ((id_) >= PJRTD_METHOD_Session_Bind && (id_) >> 8 == 2), \
+   .takes_bulk = (id_) == PJRTD_METHOD_Buffer_Upload || (id_) == PJRTD_METHOD_Program_Compile ||                     \
+                 (id_) == PJRTD_METHOD_Execute_Execute,                                                              \
    .handle = pjrtd_handle_##name_},
 
 static const pjrtd_method methods[] = {

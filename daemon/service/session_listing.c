@@ -82,32 +82,59 @@ static void list_connections(const pjrtd_session *session, entry *to) {
   to->info.connections = to->connection_list;
 }
 
-static void list_largest(listing *list, const pjrtd_session *session, entry *to) {
-  const pjrtd_id_map *map = &session->resources[PJRTD_ID_BUFFER];
-  const pjrtd_buffer *found[MAX_LARGEST];
-  uint32_t count = 0, most = list->num_largest;
-  uint64_t slots = pjrtd_id_map_slots(map);
-  for (uint64_t i = 0; most && i < slots && list->scans_left; i++, list->scans_left--) {
-    const pjrtd_buffer *buffer = pjrtd_id_map_slot(map, i);
-    if (!buffer || !buffer->device_buffer || (count == most && buffer->bytes <= found[count - 1]->bytes)) continue;
-    uint32_t at = count < most ? count++ : count - 1;
-    for (; at && found[at - 1]->bytes < buffer->bytes; at--) found[at] = found[at - 1];
-    found[at] = buffer;
+typedef struct {
+  const pjrtd_buffer *buffers[MAX_LARGEST];
+  const char *slots[MAX_LARGEST]; /* NULL: it has an id */
+  uint32_t count;
+} largest;
+
+static void consider(largest *found, uint32_t most, const pjrtd_buffer *buffer, const char *slot) {
+  if (!buffer->device_buffer || (found->count == most && buffer->bytes <= found->buffers[found->count - 1]->bytes))
+    return;
+  uint32_t at = found->count < most ? found->count++ : found->count - 1;
+  for (; at && found->buffers[at - 1]->bytes < buffer->bytes; at--) {
+    found->buffers[at] = found->buffers[at - 1];
+    found->slots[at] = found->slots[at - 1];
   }
-  for (uint32_t i = 0; i < count; i++) {
+  found->buffers[at] = buffer;
+  found->slots[at] = slot;
+}
+
+static void list_largest(listing *list, pjrtd_session *session, entry *to) {
+  const pjrtd_id_map *map = &session->resources[PJRTD_ID_BUFFER];
+  largest found = {.count = 0};
+  uint32_t most = list->num_largest;
+  uint64_t places = pjrtd_id_map_slots(map), mark = pjrtd_buffer_new_mark();
+  for (uint64_t i = 0; most && i < places && list->scans_left; i++, list->scans_left--) {
+    pjrtd_buffer *buffer = pjrtd_id_map_slot(map, i);
+    if (!buffer || buffer->seen == mark) continue;
+    buffer->seen = mark;
+    consider(&found, most, buffer, NULL);
+  }
+  for (size_t i = 0; most && i < session->slots.capacity && list->scans_left; i++, list->scans_left--) {
+    const pjrtd_slot *slot = pjrtd_slots_at(&session->slots, i);
+    if (!slot || slot->value->seen == mark) continue;
+    slot->value->seen = mark;
+    consider(&found, most, slot->value, slot->name);
+  }
+  for (uint32_t i = 0; i < found.count; i++) {
     Pjrtd__V1__SessionBuffer *buffer = to->largest_list[i] = &to->largest[i];
+    const pjrtd_buffer *from = found.buffers[i];
     pjrtd__v1__session_buffer__init(buffer);
-    buffer->buffer = found[i]->id;
-    buffer->bytes = found[i]->bytes;
-    buffer->device = pjrtd_device_buffer_device(found[i]->device_buffer)->id;
-    pjrtd_type_message_fill(&to->types[i], pjrtd_device_buffer_type(found[i]->device_buffer));
+    if (found.slots[i])
+      buffer->slot = (char *)found.slots[i];
+    else
+      buffer->buffer = from->id;
+    buffer->bytes = from->bytes;
+    buffer->device = pjrtd_device_buffer_device(from->device_buffer)->id;
+    pjrtd_type_message_fill(&to->types[i], pjrtd_device_buffer_type(from->device_buffer));
     buffer->type = &to->types[i];
   }
   to->info.largest = to->largest_list;
-  to->info.n_largest = count;
+  to->info.n_largest = found.count;
 }
 
-static void fill(listing *list, const pjrtd_session *session, entry *to) {
+static void fill(listing *list, pjrtd_session *session, entry *to) {
   pjrtd__v1__session_info__init(&to->info);
   to->info.session = session->id;
   to->info.name = (char *)session->name;
@@ -115,6 +142,7 @@ static void fill(listing *list, const pjrtd_session *session, entry *to) {
   to->info.local = session->identity.local;
   to->info.uid = session->identity.local ? session->identity.uid : 0;
   to->info.buffers = session->resources[PJRTD_ID_BUFFER].count;
+  to->info.slots = session->slots.count;
   to->info.programs = session->resources[PJRTD_ID_PROGRAM].count;
   to->info.buffer_bytes = session->buffer_bytes;
   to->info.age_ns = list->now_ns - session->created_ns;

@@ -25,8 +25,19 @@ static void reap_done(pjrtd_job *job) {
   reaped(job);
 }
 
+/* A chain of steps that failed has a fallback for each: no recursion. */
+static void release_fallback(pjrtd_buffer *buffer) {
+  pjrtd_buffer *at = PJRTD_TAKE(buffer->fallback);
+  while (at) {
+    pjrtd_buffer *next = at->resource.references == 1 ? PJRTD_TAKE(at->fallback) : NULL;
+    pjrtd_resource_release(&at->resource);
+    at = next;
+  }
+}
+
 static void buffer_destroy(pjrtd_resource *resource) {
   pjrtd_buffer *buffer = pjrtd_buffer_of(resource);
+  release_fallback(buffer);
   if (!buffer->device_buffer) {
     pjrtd_free(buffer);
     return;
@@ -58,6 +69,27 @@ void pjrtd_buffer_set(pjrtd_buffer *buffer, pjrtd_device_buffer *device_buffer) 
   buffer->runtime->stats.buffer_bytes += buffer->bytes;
   if (buffer->session) buffer->session->buffer_bytes += buffer->bytes;
   pjrtd_resource_set_ready(&buffer->resource);
+  if (buffer->fallback) release_fallback(buffer);
+}
+
+void pjrtd_buffer_add_name(pjrtd_buffer *buffer, pjrtd_session *session) {
+  pjrtd_resource_retain(&buffer->resource);
+  if (buffer->names++) return;
+  buffer->session = session;
+  if (session) session->buffer_bytes += buffer->bytes;
+}
+
+void pjrtd_buffer_drop_name(pjrtd_buffer *buffer) {
+  if (!--buffer->names) {
+    if (buffer->session) buffer->session->buffer_bytes -= buffer->bytes;
+    buffer->session = NULL;
+  }
+  pjrtd_resource_release(&buffer->resource);
+}
+
+uint64_t pjrtd_buffer_new_mark(void) {
+  static uint64_t last;
+  return ++last;
 }
 
 void pjrtd_device_buffer_discard(pjrtd_runtime *runtime, pjrtd_device_buffer *device_buffer) {
@@ -93,7 +125,9 @@ pjrtd_status *pjrtd_buffer_check_usable(const pjrtd_buffer *buffer) {
     case PJRTD_RESOURCE_READY: return PJRTD_OK;
     case PJRTD_RESOURCE_FAILED: return pjrtd_status_retain(buffer->resource.error);
     case PJRTD_RESOURCE_CONSUMED:
-      return pjrtd_status_with_hint(PJRTD_INVALID("buffer %" PRIu64 " was donated to an execution", buffer->id),
+      return pjrtd_status_with_hint(buffer->id
+                                        ? PJRTD_INVALID("buffer %" PRIu64 " was donated to an execution", buffer->id)
+                                        : PJRTD_INVALID("the buffer was donated to an execution"),
                                     "use the execution's output instead, or upload the data again");
     case PJRTD_RESOURCE_PENDING: break;
   }

@@ -128,10 +128,7 @@ bool pjrtd_session_is_new(const pjrtd_session *session, const pjrtd_id_space *sp
 
 static void drop(pjrtd_id_kind kind, void *value) {
   if (kind == PJRTD_ID_BUFFER) {
-    pjrtd_buffer *buffer = value;
-    if (buffer->session) buffer->session->buffer_bytes -= buffer->bytes;
-    buffer->session = NULL;
-    pjrtd_resource_release(&buffer->resource);
+    pjrtd_buffer_drop_name(value);
   } else {
     pjrtd_program *program = value;
     program->session = NULL;
@@ -157,15 +154,20 @@ static void close_some(pjrtd_job *job) {
       if (value) drop((pjrtd_id_kind)kind, value);
       left--;
     }
+  for (; left && session->closing_slot < session->slots.capacity; left--)
+    pjrtd_slots_drop_at(&session->slots, session->closing_slot++);
 }
 
 static void close_more(pjrtd_job *job) {
   pjrtd_session *session = session_of(job);
+  bool more = session->closing_slot < session->slots.capacity;
   for (int kind = 0; kind < PJRTD_ID_KINDS; kind++)
-    if (session->closing_at[kind] < pjrtd_id_map_slots(&session->resources[kind])) {
-      pjrtd_runtime_free_later(session->runtime, job);
-      return;
-    }
+    more |= session->closing_at[kind] < pjrtd_id_map_slots(&session->resources[kind]);
+  if (more) {
+    pjrtd_runtime_free_later(session->runtime, job);
+    return;
+  }
+  pjrtd_slots_deinit(&session->slots);
   for (int kind = 0; kind < PJRTD_ID_KINDS; kind++) pjrtd_id_map_deinit(&session->resources[kind]);
   pjrtd_free(session->spaces);
   pjrtd_free(session);
@@ -213,10 +215,8 @@ static pjrtd_status *insert(pjrtd_session *session, pjrtd_id_space *space, pjrtd
 pjrtd_status *pjrtd_session_name_buffer(pjrtd_session *session, pjrtd_id_space *space, uint64_t id,
                                         pjrtd_buffer *buffer) {
   PJRTD_TRY(insert(session, space, PJRTD_ID_BUFFER, id, buffer));
-  pjrtd_resource_retain(&buffer->resource);
-  buffer->id = id;
-  buffer->session = session;
-  session->buffer_bytes += buffer->bytes;
+  pjrtd_buffer_add_name(buffer, session);
+  if (!buffer->id) buffer->id = id;
   return PJRTD_OK;
 }
 
@@ -233,6 +233,11 @@ pjrtd_status *pjrtd_session_not_found(pjrtd_id_kind kind, uint64_t id) {
   return pjrtd_status_with_hint(
       pjrtd_status_make(PJRTD_CODE_NOT_FOUND, "this session has no %s %" PRIu64, kind_names[kind], id),
       "it was deleted, or never made");
+}
+
+pjrtd_status *pjrtd_session_no_slot(const char *slot) {
+  return pjrtd_status_with_hint(pjrtd_status_make(PJRTD_CODE_NOT_FOUND, "this session has no slot '%.255s'", slot),
+                                "bind a buffer to it first, or feed an output back to it");
 }
 
 pjrtd_status *pjrtd_session_forget(pjrtd_session *session, pjrtd_id_kind kind, const uint64_t *ids, size_t count) {

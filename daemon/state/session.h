@@ -5,6 +5,7 @@
 #include "state/buffer.h"
 #include "state/identity.h"
 #include "state/program.h"
+#include "state/slots.h"
 
 #define PJRTD_TOKEN_CHARS 43 /* 256 bits in base64url */
 #define PJRTD_MAX_SESSION_NAME 64
@@ -35,10 +36,11 @@ struct pjrtd_session {
   pjrtd_id_space *spaces; /* owned; by prefix, so that a later connection goes on above an earlier one's ids */
   size_t num_spaces;
   pjrtd_id_map resources[PJRTD_ID_KINDS];
+  pjrtd_slots slots;
   uint64_t buffer_bytes;
   /* Closing: what is left to drop. */
   pjrtd_job closing;
-  uint64_t closing_at[PJRTD_ID_KINDS];
+  uint64_t closing_at[PJRTD_ID_KINDS], closing_slot;
 };
 
 PJRTD_MUST_USE pjrtd_status *pjrtd_session_create(pjrtd_runtime *runtime, const pjrtd_identity *identity,
@@ -76,6 +78,7 @@ static inline pjrtd_program *pjrtd_session_find_program(const pjrtd_session *ses
   return pjrtd_id_map_find(&session->resources[PJRTD_ID_PROGRAM], id);
 }
 PJRTD_MUST_USE pjrtd_status *pjrtd_session_not_found(pjrtd_id_kind kind, uint64_t id);
+PJRTD_MUST_USE pjrtd_status *pjrtd_session_no_slot(const char *slot);
 /* Takes names away and the session's references. All that exist go; the error names the first that does not. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_session_forget(pjrtd_session *session, pjrtd_id_kind kind, const uint64_t *ids,
                                                   size_t count);

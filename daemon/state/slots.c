@@ -3,26 +3,29 @@
 
 #include <string.h>
 
+#include "base/utf8.h"
+
 static uint64_t hash_of(const char *name) {
   uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
   for (; *name; name++) hash = (hash ^ (uint8_t)*name) * UINT64_C(0x100000001b3);
   return hash;
 }
 
-static void release(pjrtd_buffer **buffer) {
-  pjrtd_buffer *old = PJRTD_TAKE(*buffer);
-  if (old) pjrtd_resource_release(&old->resource);
+static void let_go(pjrtd_slot *slot) {
+  pjrtd_buffer *old = PJRTD_TAKE(slot->value);
+  if (old) pjrtd_buffer_drop_name(old);
 }
 
-/* The step is over: it was good, or the value before it counts again, unless the step consumed that one. */
+/* Where the step failed that made the value, the one before it counts again, unless the step consumed that. */
 static void settle(pjrtd_slot *slot) {
-  if (!slot->good || slot->value->resource.state == PJRTD_RESOURCE_PENDING) return;
-  if (slot->value->resource.state == PJRTD_RESOURCE_FAILED && slot->good->resource.state == PJRTD_RESOURCE_READY) {
-    release(&slot->value);
-    slot->value = PJRTD_TAKE(slot->good);
-  } else {
-    release(&slot->good);
-  }
+  pjrtd_buffer *value = slot->value;
+  while (value->resource.state == PJRTD_RESOURCE_FAILED && value->fallback &&
+         value->fallback->resource.state != PJRTD_RESOURCE_CONSUMED)
+    value = value->fallback;
+  if (value == slot->value) return;
+  pjrtd_buffer_add_name(value, slot->value->session);
+  let_go(slot);
+  slot->value = value;
 }
 
 /* The slot's place, or the free one where it belongs; NULL while there is no table. */
@@ -46,16 +49,23 @@ static pjrtd_status *make_room(pjrtd_slots *slots) {
   return PJRTD_OK;
 }
 
-static pjrtd_status *check_name(const char *name) {
+pjrtd_status *pjrtd_slots_check_name(const char *name) {
   size_t length = strlen(name);
   if (length == 0 || length > PJRTD_MAX_SLOT_NAME)
     return PJRTD_INVALID("a slot's name has 1 to %d bytes, this one %zu", PJRTD_MAX_SLOT_NAME, length);
+  for (size_t at = 0; at < length;) {
+    uint32_t point;
+    size_t size = pjrtd_utf8_decode(name + at, length - at, &point);
+    if (!size || point < ' ' || point == 0x7f)
+      return PJRTD_INVALID("a slot's name is UTF-8 without control characters, byte %zu of this one is neither", at);
+    at += size;
+  }
   return PJRTD_OK;
 }
 
 /* Finds it or makes it; a new one has no value. */
 static pjrtd_status *enter(pjrtd_slots *slots, const char *name, size_t most, pjrtd_slot **out_slot) {
-  PJRTD_TRY(check_name(name));
+  PJRTD_TRY(pjrtd_slots_check_name(name));
   uint64_t hash = hash_of(name);
   *out_slot = place_of(slots, name, hash);
   if (*out_slot && (*out_slot)->name) return PJRTD_OK;
@@ -72,26 +82,28 @@ static pjrtd_status *enter(pjrtd_slots *slots, const char *name, size_t most, pj
   return PJRTD_OK;
 }
 
-pjrtd_status *pjrtd_slots_bind(pjrtd_slots *slots, const char *name, pjrtd_buffer *buffer, size_t most) {
+pjrtd_status *pjrtd_slots_bind(pjrtd_slots *slots, const char *name, pjrtd_buffer *buffer, pjrtd_session *session,
+                               size_t most) {
   pjrtd_slot *slot;
   PJRTD_TRY(enter(slots, name, most, &slot));
-  pjrtd_resource_retain(&buffer->resource);
-  release(&slot->good);
-  release(&slot->value);
+  pjrtd_buffer_add_name(buffer, session);
+  let_go(slot);
   slot->value = buffer;
   return PJRTD_OK;
 }
 
-pjrtd_status *pjrtd_slots_feed(pjrtd_slots *slots, const char *name, pjrtd_buffer *buffer, size_t most) {
+pjrtd_status *pjrtd_slots_feed(pjrtd_slots *slots, const char *name, pjrtd_buffer *output, pjrtd_session *session,
+                               size_t most) {
   pjrtd_slot *slot;
   PJRTD_TRY(enter(slots, name, most, &slot));
-  pjrtd_resource_retain(&buffer->resource);
-  if (slot->value) settle(slot);
-  if (!slot->good && slot->value && slot->value->resource.state == PJRTD_RESOURCE_READY)
-    slot->good = slot->value;
-  else
-    release(&slot->value);
-  slot->value = buffer;
+  pjrtd_buffer_add_name(output, session);
+  if (slot->value) {
+    settle(slot);
+    pjrtd_resource_retain(&slot->value->resource);
+    output->fallback = slot->value;
+  }
+  let_go(slot);
+  slot->value = output;
   return PJRTD_OK;
 }
 
@@ -105,8 +117,7 @@ pjrtd_buffer *pjrtd_slots_find(pjrtd_slots *slots, const char *name) {
 bool pjrtd_slots_unbind(pjrtd_slots *slots, const char *name) {
   pjrtd_slot *slot = place_of(slots, name, hash_of(name));
   if (!slot || !slot->name) return false;
-  release(&slot->good);
-  release(&slot->value);
+  let_go(slot);
   pjrtd_free(slot->name);
   *slot = (pjrtd_slot){0};
   slots->count--;
@@ -129,10 +140,13 @@ const pjrtd_slot *pjrtd_slots_at(pjrtd_slots *slots, size_t place) {
   return slot;
 }
 
+void pjrtd_slots_drop_at(pjrtd_slots *slots, size_t place) {
+  let_go(&slots->places[place]);
+}
+
 void pjrtd_slots_deinit(pjrtd_slots *slots) {
   for (size_t i = 0; i < slots->capacity; i++) {
-    release(&slots->places[i].good);
-    release(&slots->places[i].value);
+    let_go(&slots->places[i]);
     pjrtd_free(slots->places[i].name);
   }
   pjrtd_free(slots->places);

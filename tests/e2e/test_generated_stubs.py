@@ -208,6 +208,41 @@ def session_list(user: StubUser, daemon: Daemon) -> None:
     refused(Code.NOT_FOUND, user.Session.List, pb.SessionListRequest(session=own.session + 1000))
 
 
+@drives("Session.Bind")
+def session_bind(user: StubUser, daemon: Daemon) -> None:
+    upload_f32(user, 1, FOUR)
+    user.Session.Bind(pb.BindRequest(bindings=[pb.SlotBinding(slot="w", buffer=1), pb.SlotBinding(slot="v", buffer=1)]))
+    assert {slot.slot for slot in user.Session.Slots(pb.SlotsRequest()).slots} == {"w", "v"}
+    refused(Code.NOT_FOUND, user.Session.Bind, pb.BindRequest(bindings=[pb.SlotBinding(slot="w", buffer=2)]))
+
+
+@drives("Session.Unbind")
+def session_unbind(user: StubUser, daemon: Daemon) -> None:
+    upload_f32(user, 1, FOUR)
+    user.Session.Bind(pb.BindRequest(bindings=[pb.SlotBinding(slot="w", buffer=1)]))
+    user.Session.Unbind(pb.UnbindRequest(slots=["w"]))
+    assert not user.Session.Slots(pb.SlotsRequest()).slots
+    refused(Code.NOT_FOUND, user.Session.Unbind, pb.UnbindRequest(slots=["w"]))
+
+
+@drives("Session.Lookup")
+def session_lookup(user: StubUser, daemon: Daemon) -> None:
+    upload_f32(user, 1, FOUR)
+    user.Session.Bind(pb.BindRequest(bindings=[pb.SlotBinding(slot="w", buffer=1)]))
+    user.Session.Lookup(pb.LookupRequest(bindings=[pb.SlotBinding(slot="w", buffer=2)]))
+    assert user.Buffer.Stat(pb.BufferRequest(buffer=2)).type == f32(4)
+    refused(Code.NOT_FOUND, user.Session.Lookup, pb.LookupRequest(bindings=[pb.SlotBinding(slot="x", buffer=3)]))
+
+
+@drives("Session.Slots")
+def session_slots(user: StubUser, daemon: Daemon) -> None:
+    upload_f32(user, 1, FOUR)
+    user.Session.Bind(pb.BindRequest(bindings=[pb.SlotBinding(slot="w", buffer=1)]))
+    (slot,) = user.Session.Slots(pb.SlotsRequest(slots=["w"])).slots
+    assert (slot.slot, slot.state, slot.type, slot.device, slot.device_bytes) == ("w", pb.SLOT_STATE_READY, f32(4), 0, 16)
+    refused(Code.NOT_FOUND, user.Session.Slots, pb.SlotsRequest(slots=["x"]))
+
+
 @drives("Session.Sync")
 def session_sync(user: StubUser, daemon: Daemon) -> None:
     before = user.Session.Sync(pb.Empty())

@@ -23,6 +23,7 @@ pjrtd_settings fuzz_settings = {
     .max_session_buffers = 1000,
     .max_sessions = 100,
     .max_session_programs = 100,
+    .max_session_slots = 100,
     .max_queued_bytes = 4 << 20,
     .client_stall_seconds = 30,
     .handshake_seconds = 10,

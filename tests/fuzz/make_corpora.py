@@ -63,6 +63,10 @@ def messages() -> dict[str, list]:
         "SessionAttachRequest": [dict(name="work", create=True, ttl_ns=10**9), dict(token="t" * 43, resume=True, id_prefix=3), {}],
         "SessionCloseRequest": [dict(name="work"), dict(session=7), {}],
         "SessionListRequest": [dict(buffers=64), dict(session=7, buffers=2**32 - 1), dict(name="work")],
+        "BindRequest": [dict(bindings=[dict(slot="theta", buffer=1), dict(slot="é", buffer=2)]), dict(bindings=[dict()] * 3)],
+        "UnbindRequest": [dict(slots=["theta", "grad"]), dict(slots=["", "x" * 300])],
+        "LookupRequest": [dict(bindings=[dict(slot="theta", buffer=2**64 - 1)])],
+        "SlotsRequest": [dict(slots=["theta", "", "\n"]), dict()],
         "UploadRequest": [dict(buffer=1 << 48 | 1, type=type_, data_bytes=24, device=0),
                           dict(buffer=2**64 - 1, type=dict(dtype=-1, dims=[-1, 2**62]), data_bytes=2**64 - 1, memory=-1),
                           dict(type=dict(dims=[1] * 70))],
@@ -75,7 +79,10 @@ def messages() -> dict[str, list]:
         "ReleaseRequest": [dict(programs=[1, 2])],
         "ExecuteRequest": [dict(program=1, args=[1, 0, 3], outputs=[4, 0], fetch=[0, 1],
                                 inline_args=[dict(position=1, type=type_, data_bytes=24)]),
-                           dict(inline_args=[dict(position=2**32 - 1, data_bytes=2**64 - 1)] * 3)],
+                           dict(inline_args=[dict(position=2**32 - 1, data_bytes=2**64 - 1)] * 3),
+                           dict(program=1, args=[0, 0], slot_args=[dict(slot="theta"), dict(position=1, slot="grad")],
+                                feed_back=[dict(slot="theta"), dict(output=2**32 - 1, slot="grad")],
+                                non_donatable=[0, 1, 2**32 - 1])],
         "Credit": [dict(bytes=1 << 20), dict(bytes=2**64 - 1)],
         "Error": [dict(code=3, message="wrong", hint="do this", argument=dict(index=1, expected="f32[4]", actual="s32[4]"),
                        origin_call=9, retry_after_ns=10**9, allocator=[dict(name="bytes_in_use", integer=5)])],
@@ -169,6 +176,15 @@ def streams() -> Iterable[bytes]:
         body += execute(5, 1, args, outputs) + execute(6, 1, args, [], QUIET, fetch=[0] if outputs else [])
         if args:
             body += execute(7, 1, [0] * len(args), [40 + i for i in range(len(outputs))], 0, pair, inline_args=[inline])
+            slots = [dict(position=i, slot="ab"[i]) for i in range(len(args))]
+            body += frame(REQUEST, "Session.Bind", 8, wire.make("BindRequest", bindings=[
+                dict(slot="a", buffer=IDS | 1), dict(slot="b", buffer=IDS | 2)]))
+            for i in range(3):
+                body += execute(9 + i, 1, [0] * len(args), [], QUIET if i else 0, slot_args=slots,
+                                feed_back=[dict(output=0, slot="a")] if outputs else [], non_donatable=[0] if i == 2 else [])
+            body += frame(REQUEST, "Session.Slots", 12) + frame(REQUEST, "Session.Lookup", 13, wire.make("LookupRequest", bindings=[
+                dict(slot="a", buffer=IDS | 50), dict(slot="x", buffer=IDS | 51)])) + download(14, 50) + download(15, 51)
+            body += frame(REQUEST, "Session.Unbind", 16, wire.make("UnbindRequest", slots=["b", "x"]))
         body += b"".join(download(20 + i, output) for i, output in enumerate(outputs[:3])) + delete(50, 1, *outputs[:1])
         body += frame(REQUEST, "Program.Describe", 51, wire.make("ProgramRequest", program=IDS | 1))
         body += frame(REQUEST, "Program.Release", 52, wire.make("ReleaseRequest", programs=[IDS | 1])) + execute(53, 1, args, [60])

@@ -29,6 +29,7 @@ Test(settings, have_the_defaults_of_the_table) {
   cr_assert_eq(settings.max_program_bytes, 256u << 20);
   cr_assert_eq(settings.max_session_buffers, 1000000);
   cr_assert_eq(settings.max_session_programs, 10000);
+  cr_assert_eq(settings.max_session_slots, 65536);
   cr_assert_eq(settings.max_queued_bytes, 16u << 20);
   cr_assert_eq(settings.client_stall_seconds, 30);
   cr_assert_eq(settings.handshake_seconds, 10);

@@ -42,6 +42,7 @@ static pjrtd_settings settings = {
     .max_session_buffers = 1000000,
     .max_sessions = 1000,
     .max_session_programs = 1000,
+    .max_session_slots = 1000,
     .max_queued_bytes = 4 << 20,
     .client_stall_seconds = 30,
     .handshake_seconds = 10,

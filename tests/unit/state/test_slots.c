@@ -1,5 +1,6 @@
 /* state/slots.c: names, what they hold, and what becomes of a slot whose step fails. */
 #include "runtime_fixture.h"
+#include "state/session.h"
 #include "state/slots.h"
 
 static pjrtd_slots slots;
@@ -37,13 +38,13 @@ static void release(pjrtd_buffer *buffer) {
 }
 
 static pjrtd_buffer *put(const char *name, pjrtd_buffer *buffer) {
-  ASSERT_OK(pjrtd_slots_bind(&slots, name, buffer, MOST));
+  ASSERT_OK(pjrtd_slots_bind(&slots, name, buffer, NULL, MOST));
   release(buffer);
   return buffer;
 }
 
 static pjrtd_buffer *feed(const char *name, pjrtd_buffer *buffer) {
-  ASSERT_OK(pjrtd_slots_feed(&slots, name, buffer, MOST));
+  ASSERT_OK(pjrtd_slots_feed(&slots, name, buffer, NULL, MOST));
   return buffer;
 }
 
@@ -74,7 +75,7 @@ Test(slots, are_found_among_thousands_whatever_was_taken_out) {
   char name[32];
   for (int i = 0; i < COUNT; i++) {
     snprintf(name, sizeof name, "layer.%d.weight", i);
-    ASSERT_OK(pjrtd_slots_bind(&slots, name, i % 3 ? shared : other, MOST));
+    ASSERT_OK(pjrtd_slots_bind(&slots, name, i % 3 ? shared : other, NULL, MOST));
   }
   for (int i = 0; i < COUNT; i += 2) {
     snprintf(name, sizeof name, "layer.%d.weight", i);
@@ -97,13 +98,17 @@ Test(slots, are_bounded_and_have_names) {
   char longest[PJRTD_MAX_SLOT_NAME + 2];
   memset(longest, 'x', sizeof longest);
   longest[PJRTD_MAX_SLOT_NAME] = '\0';
-  ASSERT_OK(pjrtd_slots_bind(&slots, longest, buffer, 1));
-  ASSERT_FAILS(pjrtd_slots_bind(&slots, "another", buffer, 1), PJRTD_CODE_RESOURCE_EXHAUSTED, "the most it may have");
-  ASSERT_OK(pjrtd_slots_bind(&slots, longest, buffer, 1));
+  ASSERT_OK(pjrtd_slots_bind(&slots, longest, buffer, NULL, 1));
+  ASSERT_FAILS(pjrtd_slots_bind(&slots, "another", buffer, NULL, 1), PJRTD_CODE_RESOURCE_EXHAUSTED,
+               "the most it may have");
+  ASSERT_OK(pjrtd_slots_bind(&slots, longest, buffer, NULL, 1));
   longest[PJRTD_MAX_SLOT_NAME] = 'x';
   longest[PJRTD_MAX_SLOT_NAME + 1] = '\0';
-  ASSERT_FAILS(pjrtd_slots_bind(&slots, longest, buffer, 9), PJRTD_CODE_INVALID_ARGUMENT, "this one 256");
-  ASSERT_FAILS(pjrtd_slots_bind(&slots, "", buffer, 9), PJRTD_CODE_INVALID_ARGUMENT, "this one 0");
+  ASSERT_FAILS(pjrtd_slots_bind(&slots, longest, buffer, NULL, 9), PJRTD_CODE_INVALID_ARGUMENT, "this one 256");
+  ASSERT_FAILS(pjrtd_slots_bind(&slots, "a\xff", buffer, NULL, 9), PJRTD_CODE_INVALID_ARGUMENT, "byte 1");
+  ASSERT_FAILS(pjrtd_slots_bind(&slots, "ab\n", buffer, NULL, 9), PJRTD_CODE_INVALID_ARGUMENT, "byte 2");
+  ASSERT_OK(pjrtd_slots_bind(&slots, "\xc3\xa9", buffer, NULL, 9));
+  ASSERT_FAILS(pjrtd_slots_bind(&slots, "", buffer, NULL, 9), PJRTD_CODE_INVALID_ARGUMENT, "this one 0");
   release(buffer);
 }
 
@@ -143,4 +148,36 @@ Test(slots, that_never_had_a_value_stay_poisoned) {
   pjrtd_buffer *new = feed("theta", pending());
   fail(new);
   cr_assert_eq(pjrtd_slots_find(&slots, "theta"), new);
+}
+
+Test(slots, go_back_to_what_an_earlier_step_of_a_failing_chain_made) {
+  put("theta", ready());
+  pjrtd_buffer *first = feed("theta", pending()), *second = feed("theta", pending());
+  succeed(first);
+  fail(second);
+  cr_assert_eq(pjrtd_slots_find(&slots, "theta"), first);
+  wait_until_idle();
+  cr_assert_eq(runtime->stats.buffers, 1);
+}
+
+Test(slots, let_a_long_chain_of_failed_steps_go_without_recursion) {
+  enum { STEPS = 200000 };
+  pjrtd_buffer *old = put("theta", ready()), **steps = pjrtd_calloc(STEPS, sizeof *steps);
+  for (int i = 0; i < STEPS; i++) steps[i] = feed("theta", pending());
+  for (int i = 0; i < STEPS; i++) fail(steps[i]);
+  cr_assert_eq(pjrtd_slots_find(&slots, "theta"), old);
+  pjrtd_free(steps);
+}
+
+Test(slots, charge_the_session_for_what_has_a_name_once) {
+  pjrtd_session session = {0};
+  pjrtd_buffer *buffer = ready();
+  ASSERT_OK(pjrtd_slots_bind(&slots, "a", buffer, &session, MOST));
+  ASSERT_OK(pjrtd_slots_bind(&slots, "b", buffer, &session, MOST));
+  cr_assert_eq(session.buffer_bytes, buffer->bytes);
+  pjrtd_slots_unbind(&slots, "a");
+  cr_assert_eq(session.buffer_bytes, buffer->bytes);
+  pjrtd_slots_unbind(&slots, "b");
+  cr_assert_eq(session.buffer_bytes, 0);
+  release(buffer);
 }

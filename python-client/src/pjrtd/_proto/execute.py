@@ -11,11 +11,13 @@ from .common import TensorType
 from .wire import (
     get_bytes,
     get_size,
+    get_string,
     get_tag,
     get_uint32,
     get_uint64,
     Message,
     put_bytes,
+    put_string,
     put_uint32,
     put_uint64,
     skip,
@@ -67,10 +69,80 @@ class InlineArgument(Message):
                 pos = skip(data, pos, end, tag)
 
 
+class SlotArgument(Message):
+    """An argument that is what a named slot of the session holds: in increasing position."""
+
+    __slots__ = ("position", "slot")
+
+    def __init__(
+        self,
+        position: int = 0,
+        slot: str = "",
+    ) -> None:
+        self.position: int = position
+        self.slot: str = slot
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        if self.position:
+            out += b"\x08"
+            put_uint32(out, self.position)
+        if self.slot:
+            out += b"\x12"
+            put_string(out, self.slot)
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 8:
+                self.position, pos = get_uint32(data, pos, end)
+            elif tag == 18:
+                self.slot, pos = get_string(data, pos, end)
+            else:
+                pos = skip(data, pos, end, tag)
+
+
+class FeedBack(Message):
+    """An output that a slot holds from now on, which is made where there is none: calls that come later find it there, and
+    wait for it. Where the execution fails the slot has what it had before, unless that was consumed.
+    """
+
+    __slots__ = ("output", "slot")
+
+    def __init__(
+        self,
+        output: int = 0,
+        slot: str = "",
+    ) -> None:
+        self.output: int = output
+        self.slot: str = slot
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        if self.output:
+            out += b"\x08"
+            put_uint32(out, self.output)
+        if self.slot:
+            out += b"\x12"
+            put_string(out, self.slot)
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 8:
+                self.output, pos = get_uint32(data, pos, end)
+            elif tag == 18:
+                self.slot, pos = get_string(data, pos, end)
+            else:
+                pos = skip(data, pos, end, tag)
+
+
 class ExecuteRequest(Message):
     """Lists are device-major: all of the first device's arguments, then the second's."""
 
-    __slots__ = ("program", "args", "outputs", "fetch", "inline_args", "bulk")
+    __slots__ = ("program", "args", "outputs", "fetch", "inline_args", "slot_args", "feed_back", "non_donatable", "bulk")
 
     def __init__(
         self,
@@ -79,6 +151,9 @@ class ExecuteRequest(Message):
         outputs: Iterable[int] = (),
         fetch: Iterable[int] = (),
         inline_args: Iterable[InlineArgument] = (),
+        slot_args: Iterable[SlotArgument] = (),
+        feed_back: Iterable[FeedBack] = (),
+        non_donatable: Iterable[int] = (),
         bulk: bytes = b"",
     ) -> None:
         self.program: int = program
@@ -86,6 +161,9 @@ class ExecuteRequest(Message):
         self.outputs: list[int] = list(outputs)
         self.fetch: list[int] = list(fetch)
         self.inline_args: list[InlineArgument] = list(inline_args)
+        self.slot_args: list[SlotArgument] = list(slot_args)
+        self.feed_back: list[FeedBack] = list(feed_back)
+        self.non_donatable: list[int] = list(non_donatable)
         self.bulk: bytes = bulk
 
     def encode(self) -> bytes:
@@ -114,6 +192,18 @@ class ExecuteRequest(Message):
         for value in self.inline_args:
             out += b"\x2a"
             put_bytes(out, value.encode())
+        for value in self.slot_args:
+            out += b"\x32"
+            put_bytes(out, value.encode())
+        for value in self.feed_back:
+            out += b"\x3a"
+            put_bytes(out, value.encode())
+        if self.non_donatable:
+            packed = bytearray()
+            for value in self.non_donatable:
+                put_uint32(packed, value)
+            out += b"\x42"
+            put_bytes(out, packed)
         if self.bulk:
             out += b"\x7a"
             put_bytes(out, self.bulk)
@@ -157,6 +247,27 @@ class ExecuteRequest(Message):
                 item.merge(data, pos, pos + size)
                 self.inline_args.append(item)
                 pos += size
+            elif tag == 50:
+                size, pos = get_size(data, pos, end)
+                item = SlotArgument()
+                item.merge(data, pos, pos + size)
+                self.slot_args.append(item)
+                pos += size
+            elif tag == 58:
+                size, pos = get_size(data, pos, end)
+                item = FeedBack()
+                item.merge(data, pos, pos + size)
+                self.feed_back.append(item)
+                pos += size
+            elif tag == 64:
+                value, pos = get_uint32(data, pos, end)
+                self.non_donatable.append(value)
+            elif tag == 66:
+                size, pos = get_size(data, pos, end)
+                stop = pos + size
+                while pos < stop:
+                    value, pos = get_uint32(data, pos, stop)
+                    self.non_donatable.append(value)
             elif tag == 122:
                 self.bulk, pos = get_bytes(data, pos, end)
             else:

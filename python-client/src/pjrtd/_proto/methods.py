@@ -13,6 +13,10 @@ SESSION_CLOSE = 0x0202
 SESSION_SYNC = 0x0203
 SESSION_ATTACH = 0x0204
 SESSION_LIST = 0x0205
+SESSION_BIND = 0x0206
+SESSION_UNBIND = 0x0207
+SESSION_LOOKUP = 0x0208
+SESSION_SLOTS = 0x0209
 BUFFER_UPLOAD = 0x0301
 BUFFER_DOWNLOAD = 0x0302
 BUFFER_STAT = 0x0303
@@ -35,6 +39,10 @@ METHODS: dict[int, tuple[str, str, str]] = {
     0x0203: ("Session.Sync", "Empty", "SyncReply"),
     0x0204: ("Session.Attach", "SessionAttachRequest", "SessionAttachReply"),
     0x0205: ("Session.List", "SessionListRequest", "SessionListReply"),
+    0x0206: ("Session.Bind", "BindRequest", "Empty"),
+    0x0207: ("Session.Unbind", "UnbindRequest", "Empty"),
+    0x0208: ("Session.Lookup", "LookupRequest", "Empty"),
+    0x0209: ("Session.Slots", "SlotsRequest", "SlotsReply"),
     0x0301: ("Buffer.Upload", "UploadRequest", "UploadReply"),
     0x0302: ("Buffer.Download", "DownloadRequest", "DownloadReply"),
     0x0303: ("Buffer.Stat", "BufferRequest", "StatReply"),

@@ -26,6 +26,12 @@ from .wire import (
     skip,
 )
 
+SLOT_STATE_UNSPECIFIED = 0
+SLOT_STATE_READY = 1
+SLOT_STATE_PENDING = 2
+SLOT_STATE_FAILED = 3
+SLOT_STATE_CONSUMED = 4
+
 
 class SessionOpenRequest(Message):
     """Gives the connection's session a name, a lease, or both. It must not hold anything yet."""
@@ -437,7 +443,7 @@ class SessionListReply(Message):
 
 
 class SessionInfo(Message):
-    __slots__ = ("session", "name", "own", "uid", "local", "buffers", "programs", "buffer_bytes", "calls_in_flight", "age_ns", "idle_ns", "ttl_ns", "lease_left_ns", "connections", "largest")
+    __slots__ = ("session", "name", "own", "uid", "local", "buffers", "programs", "buffer_bytes", "calls_in_flight", "age_ns", "idle_ns", "ttl_ns", "lease_left_ns", "connections", "largest", "slots")
 
     def __init__(
         self,
@@ -456,6 +462,7 @@ class SessionInfo(Message):
         lease_left_ns: int = 0,
         connections: Iterable[SessionConnection] = (),
         largest: Iterable[SessionBuffer] = (),
+        slots: int = 0,
     ) -> None:
         self.session: int = session
         self.name: str = name
@@ -472,6 +479,7 @@ class SessionInfo(Message):
         self.lease_left_ns: int = lease_left_ns
         self.connections: list[SessionConnection] = list(connections)
         self.largest: list[SessionBuffer] = list(largest)
+        self.slots: int = slots
 
     def encode(self) -> bytes:
         out = bytearray()
@@ -520,6 +528,9 @@ class SessionInfo(Message):
         for value in self.largest:
             out += b"\x7a"
             put_bytes(out, value.encode())
+        if self.slots:
+            out += b"\x90\x01"
+            put_uint64(out, self.slots)
         return bytes(out)
 
     def merge(self, data: bytes, pos: int, end: int) -> None:
@@ -563,6 +574,8 @@ class SessionInfo(Message):
                 item.merge(data, pos, pos + size)
                 self.largest.append(item)
                 pos += size
+            elif tag == 144:
+                self.slots, pos = get_uint64(data, pos, end)
             else:
                 pos = skip(data, pos, end, tag)
 
@@ -621,7 +634,7 @@ class SessionConnection(Message):
 
 
 class SessionBuffer(Message):
-    __slots__ = ("buffer", "bytes", "type", "device")
+    __slots__ = ("buffer", "bytes", "type", "device", "slot")
 
     def __init__(
         self,
@@ -629,11 +642,13 @@ class SessionBuffer(Message):
         bytes: int = 0,
         type: TensorType | None = None,
         device: int = 0,
+        slot: str = "",
     ) -> None:
         self.buffer: int = buffer
         self.bytes: int = bytes
         self.type: TensorType | None = type
         self.device: int = device
+        self.slot: str = slot
 
     def encode(self) -> bytes:
         out = bytearray()
@@ -649,6 +664,9 @@ class SessionBuffer(Message):
         if self.device:
             out += b"\x20"
             put_int32(out, self.device)
+        if self.slot:
+            out += b"\x2a"
+            put_string(out, self.slot)
         return bytes(out)
 
     def merge(self, data: bytes, pos: int, end: int) -> None:
@@ -666,6 +684,255 @@ class SessionBuffer(Message):
                 pos += size
             elif tag == 32:
                 self.device, pos = get_int32(data, pos, end)
+            elif tag == 42:
+                self.slot, pos = get_string(data, pos, end)
+            else:
+                pos = skip(data, pos, end, tag)
+
+
+class SlotBinding(Message):
+    __slots__ = ("slot", "buffer")
+
+    def __init__(
+        self,
+        slot: str = "",
+        buffer: int = 0,
+    ) -> None:
+        self.slot: str = slot
+        self.buffer: int = buffer
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        if self.slot:
+            out += b"\x0a"
+            put_string(out, self.slot)
+        if self.buffer:
+            out += b"\x10"
+            put_uint64(out, self.buffer)
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 10:
+                self.slot, pos = get_string(data, pos, end)
+            elif tag == 16:
+                self.buffer, pos = get_uint64(data, pos, end)
+            else:
+                pos = skip(data, pos, end, tag)
+
+
+class BindRequest(Message):
+    """The session's slots hold the buffers from now on, whatever becomes of their ids; what they held before goes when
+    nobody uses it any more. All of them, or none where one cannot be.
+    """
+
+    __slots__ = ("bindings",)
+
+    def __init__(
+        self,
+        bindings: Iterable[SlotBinding] = (),
+    ) -> None:
+        self.bindings: list[SlotBinding] = list(bindings)
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        for value in self.bindings:
+            out += b"\x0a"
+            put_bytes(out, value.encode())
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 10:
+                size, pos = get_size(data, pos, end)
+                item = SlotBinding()
+                item.merge(data, pos, pos + size)
+                self.bindings.append(item)
+                pos += size
+            else:
+                pos = skip(data, pos, end, tag)
+
+
+class LookupRequest(Message):
+    """The buffers that the slots hold now get these new ids of the caller's, too."""
+
+    __slots__ = ("bindings",)
+
+    def __init__(
+        self,
+        bindings: Iterable[SlotBinding] = (),
+    ) -> None:
+        self.bindings: list[SlotBinding] = list(bindings)
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        for value in self.bindings:
+            out += b"\x0a"
+            put_bytes(out, value.encode())
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 10:
+                size, pos = get_size(data, pos, end)
+                item = SlotBinding()
+                item.merge(data, pos, pos + size)
+                self.bindings.append(item)
+                pos += size
+            else:
+                pos = skip(data, pos, end, tag)
+
+
+class UnbindRequest(Message):
+    """Takes slots away. All that exist go; NOT_FOUND names the first that does not."""
+
+    __slots__ = ("slots",)
+
+    def __init__(
+        self,
+        slots: Iterable[str] = (),
+    ) -> None:
+        self.slots: list[str] = list(slots)
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        for value in self.slots:
+            out += b"\x0a"
+            put_string(out, value)
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 10:
+                value, pos = get_string(data, pos, end)
+                self.slots.append(value)
+            else:
+                pos = skip(data, pos, end, tag)
+
+
+class SlotsRequest(Message):
+    __slots__ = ("slots",)
+
+    def __init__(
+        self,
+        slots: Iterable[str] = (),
+    ) -> None:
+        self.slots: list[str] = list(slots)
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        for value in self.slots:
+            out += b"\x0a"
+            put_string(out, value)
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 10:
+                value, pos = get_string(data, pos, end)
+                self.slots.append(value)
+            else:
+                pos = skip(data, pos, end, tag)
+
+
+class SlotInfo(Message):
+    __slots__ = ("slot", "state", "type", "device", "device_bytes", "error")
+
+    def __init__(
+        self,
+        slot: str = "",
+        state: int = 0,
+        type: TensorType | None = None,
+        device: int = 0,
+        device_bytes: int = 0,
+        error: Error | None = None,
+    ) -> None:
+        self.slot: str = slot
+        self.state: int = state
+        self.type: TensorType | None = type
+        self.device: int = device
+        self.device_bytes: int = device_bytes
+        self.error: Error | None = error
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        if self.slot:
+            out += b"\x0a"
+            put_string(out, self.slot)
+        if self.state:
+            out += b"\x10"
+            put_int32(out, self.state)
+        if self.type is not None:
+            out += b"\x1a"
+            put_bytes(out, self.type.encode())
+        if self.device:
+            out += b"\x20"
+            put_int32(out, self.device)
+        if self.device_bytes:
+            out += b"\x28"
+            put_uint64(out, self.device_bytes)
+        if self.error is not None:
+            out += b"\x32"
+            put_bytes(out, self.error.encode())
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 10:
+                self.slot, pos = get_string(data, pos, end)
+            elif tag == 16:
+                self.state, pos = get_int32(data, pos, end)
+            elif tag == 26:
+                size, pos = get_size(data, pos, end)
+                if self.type is None:
+                    self.type = TensorType()
+                self.type.merge(data, pos, pos + size)
+                pos += size
+            elif tag == 32:
+                self.device, pos = get_int32(data, pos, end)
+            elif tag == 40:
+                self.device_bytes, pos = get_uint64(data, pos, end)
+            elif tag == 50:
+                size, pos = get_size(data, pos, end)
+                if self.error is None:
+                    self.error = Error()
+                self.error.merge(data, pos, pos + size)
+                pos += size
+            else:
+                pos = skip(data, pos, end, tag)
+
+
+class SlotsReply(Message):
+    __slots__ = ("slots",)
+
+    def __init__(
+        self,
+        slots: Iterable[SlotInfo] = (),
+    ) -> None:
+        self.slots: list[SlotInfo] = list(slots)
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        for value in self.slots:
+            out += b"\x0a"
+            put_bytes(out, value.encode())
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 10:
+                size, pos = get_size(data, pos, end)
+                item = SlotInfo()
+                item.merge(data, pos, pos + size)
+                self.slots.append(item)
+                pos += size
             else:
                 pos = skip(data, pos, end, tag)
 
