@@ -38,7 +38,37 @@ typedef struct {
   pjrtd_device_buffer **device_args;    /* room for num_args; the inline ones are owned */
   pjrtd_device_buffer **device_outputs; /* all of the program's */
   size_t num_device_outputs;
+  uint8_t *inline_data; /* owned: a copy of the request's bulk, where the work outlives it */
 } pjrtd_execute_work;
+
+/* Where the arrays of a work lie: here, for the usual small call, or in the block, which the caller frees. */
+#define PJRTD_EXECUTE_SMALL 16
+typedef struct {
+  pjrtd_buffer *args[PJRTD_EXECUTE_SMALL], *outputs[PJRTD_EXECUTE_SMALL];
+  pjrtd_device_buffer *device_args[PJRTD_EXECUTE_SMALL], *device_outputs[PJRTD_EXECUTE_SMALL];
+  struct pjrtd_inline_argument inline_args[PJRTD_EXECUTE_SMALL];
+  struct pjrtd_slot_argument slot_args[PJRTD_EXECUTE_SMALL];
+  int64_t non_donatable[PJRTD_EXECUTE_SMALL];
+  void *block;
+} pjrtd_execute_arrays;
+
+/* Looks up what the request names, names its outputs, and gives slots what is fed back to them. The outputs are the
+ * caller's to release; where it fails, they are poisoned and released. `repeated`: for a run of many steps, whose
+ * outputs may be fed back to arguments. */
+PJRTD_MUST_USE pjrtd_status *pjrtd_execute_resolve(pjrtd_request *request, const Pjrtd__V1__ExecuteRequest *wanted,
+                                                   bool repeated, pjrtd_execute_arrays *arrays,
+                                                   pjrtd_execute_work *out_work);
+/* Copies a resolved work to `place`, of so many bytes, to outlive its request; the outputs' references move. */
+size_t pjrtd_execute_kept_bytes(const pjrtd_execute_work *work);
+PJRTD_MUST_USE pjrtd_status *pjrtd_execute_keep(const pjrtd_request *request, const pjrtd_execute_work *now,
+                                                void *place, pjrtd_execute_work *out_work);
+/* Holds the program, the arguments (for writing what it may consume) and the outputs. */
+uint32_t pjrtd_execute_num_holds(const pjrtd_execute_work *work);
+void pjrtd_execute_hold(const pjrtd_execute_work *work, pjrtd_operation *operation);
+/* Fails all outputs. */
+void pjrtd_execute_poison(pjrtd_execute_work *work, pjrtd_status *error);
+/* Gives up the references to the outputs, and what was kept. */
+void pjrtd_execute_release(pjrtd_execute_work *work);
 
 /* Whether this execution may consume the argument at `position`. The program is READY. */
 bool pjrtd_execute_is_donated(const pjrtd_execute_work *work, size_t position);
