@@ -48,8 +48,10 @@ static bool drop_frame(pjrtd_peer *peer, const pjrtd_frame_header *header, uint8
 static void do_nothing(pjrtd_peer *peer) {}
 static void drop_stream(pjrtd_peer *peer, pjrtd_stream *stream) {}
 static void stop_stream(pjrtd_stream *stream) {}
-static bool is_never_full(const pjrtd_peer *peer) {
-  return false;
+/* What a call has to tell before its end would be lost. */
+static bool is_full(const pjrtd_peer *peer, uint64_t id) {
+  const pjrtd_call *call = pjrtd_id_map_find(&peer->calls, id);
+  return call && call->lasting;
 }
 
 static const pjrtd_peer_transport nobody = {.name = "none",
@@ -58,7 +60,7 @@ static const pjrtd_peer_transport nobody = {.name = "none",
                                             .start_stream = drop_stream,
                                             .stop_stream = stop_stream,
                                             .kick = do_nothing,
-                                            .is_full = is_never_full,
+                                            .is_full = is_full,
                                             .hang_up = do_nothing};
 
 static absent_peer *absent_of(const pjrtd_session *session) {
@@ -98,8 +100,8 @@ static void abandon_answers_in_pieces(pjrtd_peer *peer) {
 static void let_go(pjrtd_peer *peer, const char *why) {
   while (peer->oldest) {
     pjrtd_call *call = peer->oldest;
-    bool unfinished = call->inbound || call->outbound || call->header.method == PJRTD_METHOD_Session_Sync ||
-                      call->operation.list == &peer->parked;
+    bool unfinished = call->inbound || call->outbound || call->lasting ||
+                      call->header.method == PJRTD_METHOD_Session_Sync || call->operation.list == &peer->parked;
     pjrtd_call_detach(call);
     if (unfinished)
       call->abandon(call,
@@ -199,8 +201,24 @@ void pjrtd_attachment_lose(pjrtd_peer *peer) {
   if (last) pjrtd_session_close(session, NULL, NULL);
 }
 
+/* Calls that would go on for long without the session. */
+static void stop_lasting(pjrtd_peer *peer) {
+  pjrtd_call *call = peer->oldest;
+  while (call) {
+    if (!call->lasting) {
+      call = call->newer;
+      continue;
+    }
+    pjrtd_peer_abandon_call(call,
+                            pjrtd_status_make(PJRTD_CODE_CANCELLED, "the session that the call is of was closed"));
+    call = peer->oldest; /* others may have ended with it */
+  }
+}
+
 void pjrtd_attachment_close(pjrtd_session *session, uint64_t *out_buffers, uint64_t *out_programs) {
   absent_peer *absent = absent_of(session);
+  for (pjrtd_peer *at = session->peers; at; at = at->next_of_session)
+    if (at->transport != &nobody) stop_lasting(at);
   while (session->peers) leave(session->peers);
   pjrtd_session_close(session, out_buffers, out_programs);
   if (!absent) return;

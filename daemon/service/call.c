@@ -2,6 +2,7 @@
 #include "service/call.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "service/convert.h"
@@ -22,14 +23,14 @@ static void send_frame(pjrtd_peer *peer, const pjrtd_frame_header *request, uint
   peer->transport->end_frame(peer);
 }
 
-bool pjrtd_answer_begin(pjrtd_peer *peer, const pjrtd_frame_header *request, const ProtobufCMessage *reply,
-                        uint32_t bulk_bytes, uint8_t **out_bulk) {
+static bool begin_answer(pjrtd_peer *peer, const pjrtd_frame_header *request, uint8_t kind,
+                         const ProtobufCMessage *reply, uint32_t bulk_bytes, uint8_t **out_bulk) {
   *out_bulk = NULL;
   if (request->quiet || !peer || peer->gone) return false;
   pjrtd_frame_header header = {.payload_bytes = (uint32_t)protobuf_c_message_get_packed_size(reply),
                                .bulk_bytes = bulk_bytes,
                                .method = request->method,
-                               .kind = PJRTD_FRAME_REPLY,
+                               .kind = kind,
                                .call = request->call};
   if (header.payload_bytes > PJRTD_FRAME_MAX_PAYLOAD_BYTES) {
     pjrtd_answer_error(peer, request,
@@ -43,7 +44,20 @@ bool pjrtd_answer_begin(pjrtd_peer *peer, const pjrtd_frame_header *request, con
   return true;
 }
 
+bool pjrtd_answer_begin(pjrtd_peer *peer, const pjrtd_frame_header *request, const ProtobufCMessage *reply,
+                        uint32_t bulk_bytes, uint8_t **out_bulk) {
+  return begin_answer(peer, request, PJRTD_FRAME_REPLY, reply, bulk_bytes, out_bulk);
+}
+
 void pjrtd_answer_end(pjrtd_peer *peer) {
+  peer->transport->end_frame(peer);
+}
+
+void pjrtd_answer_item(pjrtd_peer *peer, const pjrtd_frame_header *request, const ProtobufCMessage *message,
+                       const void *bulk, uint32_t bulk_bytes) {
+  uint8_t *place;
+  if (!begin_answer(peer, request, PJRTD_FRAME_ITEM, message, bulk_bytes, &place)) return;
+  if (bulk_bytes) memcpy(place, bulk, bulk_bytes);
   peer->transport->end_frame(peer);
 }
 
@@ -141,7 +155,7 @@ pjrtd_status *pjrtd_call_create(const pjrtd_request *request, size_t size_bytes,
 }
 
 bool pjrtd_call_park(pjrtd_call *call) {
-  if (!call->peer || call->header.quiet || !call->peer->transport->is_full(call->peer)) return false;
+  if (!call->peer || call->header.quiet || !call->peer->transport->is_full(call->peer, call->header.call)) return false;
   pjrtd_operation_requeue(&call->operation, &call->peer->parked);
   return true;
 }

@@ -54,6 +54,9 @@ void pjrtd_request_answer(const pjrtd_request *request, const ProtobufCMessage *
 bool pjrtd_answer_begin(pjrtd_peer *peer, const pjrtd_frame_header *request, const ProtobufCMessage *reply,
                         uint32_t bulk_bytes, uint8_t **out_bulk);
 void pjrtd_answer_end(pjrtd_peer *peer);
+/* An element of a stream of answers: does not end the call. */
+void pjrtd_answer_item(pjrtd_peer *peer, const pjrtd_frame_header *request, const ProtobufCMessage *message,
+                       const void *bulk, uint32_t bulk_bytes);
 /* Takes `status`; counts it, and remembers it for Sync when the request was quiet. */
 void pjrtd_answer_error(pjrtd_peer *peer, const pjrtd_frame_header *request, pjrtd_status *status);
 
@@ -67,6 +70,7 @@ struct pjrtd_call {
   pjrtd_frame_header header;
   size_t size_bytes; /* of this allocation, and what else the method counted */
   pjrtd_deadline deadline;
+  bool lasting; /* it goes on until it is stopped, which it can be at any time: it ends with its session */
   /* Bulk that is coming in. */
   uint8_t *inbound; /* the next byte's place; NULL: none is expected */
   pjrtd_staging *inbound_pages;

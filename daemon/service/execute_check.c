@@ -2,6 +2,7 @@
  * plugin layer, which knows them). Loop thread. */
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "service/execute_work.h"
 
@@ -67,9 +68,20 @@ static pjrtd_status *mismatch(const pjrtd_execute_work *work, size_t position, c
 
 static pjrtd_status *type_mismatch(const pjrtd_execute_work *work, size_t position, const pjrtd_tensor_type *actual) {
   const pjrtd_program_info *info = work->program->info;
-  char wanted[PJRTD_TENSOR_TYPE_TEXT], got[PJRTD_TENSOR_TYPE_TEXT];
-  return mismatch(work, position, pjrtd_tensor_type_format(&info->args[position % info->num_args].type, wanted),
-                  pjrtd_tensor_type_format(actual, got));
+  char wanted[PJRTD_TENSOR_TYPE_TEXT], got[PJRTD_TENSOR_TYPE_TEXT], stacked[PJRTD_TENSOR_TYPE_TEXT + 32];
+  pjrtd_tensor_type_format(&info->args[position % info->num_args].type, wanted);
+  pjrtd_tensor_type_format(actual, got);
+  if (!pjrtd_execute_is_stacked(work, position)) return mismatch(work, position, wanted, got);
+  snprintf(stacked, sizeof stacked, "one %s for each step, stacked", wanted);
+  return mismatch(work, position, stacked, got);
+}
+
+static bool fits(const pjrtd_execute_work *work, size_t position, const pjrtd_tensor_type *actual) {
+  const pjrtd_tensor_type *wanted = &work->program->info->args[position % work->program->info->num_args].type;
+  if (__builtin_expect(!work->num_stacked, 1) || !pjrtd_execute_is_stacked(work, position))
+    return pjrtd_tensor_type_equal(actual, wanted);
+  if (actual->dtype != wanted->dtype || actual->rank != wanted->rank + 1) return false;
+  return !wanted->rank || memcmp(actual->dims + 1, wanted->dims, wanted->rank * sizeof *wanted->dims) == 0;
 }
 
 /* What is poisoned fails with the first error as it is. */
@@ -114,13 +126,13 @@ pjrtd_status *pjrtd_execute_check(const pjrtd_execute_work *work) {
     pjrtd_buffer *buffer = work->args[i];
     if (!buffer) { /* inline arguments are in the order of their positions */
       const pjrtd_tensor_type *type = &work->inline_args[next_inline++].type;
-      if (!pjrtd_tensor_type_equal(type, &wanted->type)) return type_mismatch(work, i, type);
+      if (!fits(work, i, type)) return type_mismatch(work, i, type);
       continue;
     }
     pjrtd_status *status = pjrtd_buffer_check_usable(buffer);
     if (status) return unusable(work, i, status);
     const pjrtd_tensor_type *type = pjrtd_device_buffer_type(buffer->device_buffer);
-    if (!pjrtd_tensor_type_equal(type, &wanted->type)) return type_mismatch(work, i, type);
+    if (!fits(work, i, type)) return type_mismatch(work, i, type);
     const pjrtd_device *device = pjrtd_device_buffer_device(buffer->device_buffer);
     const pjrtd_device *home = info->devices[i / info->num_args];
     if (device != home) {

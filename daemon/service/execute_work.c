@@ -3,11 +3,24 @@
 
 #include <string.h>
 
+bool pjrtd_execute_is_stacked(const pjrtd_execute_work *work, size_t position) {
+  size_t low = 0, high = work->num_stacked;
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    if (work->stacked[middle] < position)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low < work->num_stacked && work->stacked[low] == position;
+}
+
 bool pjrtd_execute_is_donated(const pjrtd_execute_work *work, size_t position) {
   const pjrtd_program_info *info = work->program->info;
   if (!info->any_donated || !info->num_args) return false;
   size_t index = position % info->num_args;
-  if (!info->args[index].donated) return false;
+  /* Of what is stacked, a step gets a copy of its own. */
+  if (!info->args[index].donated || (work->num_stacked && pjrtd_execute_is_stacked(work, position))) return false;
   size_t low = 0, high = work->num_non_donatable;
   while (low < high) {
     size_t middle = (low + high) / 2;
@@ -83,15 +96,29 @@ pjrtd_device_buffer *pjrtd_execute_output(const pjrtd_execute_work *work, uint32
   return work->device_outputs[position];
 }
 
+uint32_t pjrtd_execute_describe_fetched(const pjrtd_execute_work *work, pjrtd_fetched_part *parts,
+                                        Pjrtd__V1__FetchedTensor **list) {
+  const pjrtd_program_info *info = work->program->info;
+  uint32_t bulk_bytes = 0; /* checked to fit a frame */
+  for (size_t i = 0; i < work->num_fetch; i++) {
+    const pjrtd_program_tensor *output = &info->outputs[work->fetch[i] % info->num_outputs];
+    pjrtd__v1__fetched_tensor__init(&parts[i].message);
+    pjrtd_type_message_fill(&parts[i].type, &output->type);
+    parts[i].message.position = work->fetch[i];
+    parts[i].message.type = &parts[i].type;
+    parts[i].message.data_bytes = output->host_bytes;
+    list[i] = &parts[i].message;
+    bulk_bytes += (uint32_t)output->host_bytes;
+  }
+  return bulk_bytes;
+}
+
 void pjrtd_execute_answer(pjrtd_peer *peer, const pjrtd_frame_header *header, const pjrtd_execute_work *work,
                           const uint8_t *copies, uint64_t execute_ns) {
   if (header->quiet || !peer) return;
   const pjrtd_program_info *info = work->program->info;
   enum { FEW = 8 };
-  struct part {
-    Pjrtd__V1__FetchedTensor message;
-    Pjrtd__V1__TensorType type;
-  } few_parts[FEW], *parts = few_parts;
+  pjrtd_fetched_part few_parts[FEW], *parts = few_parts;
   Pjrtd__V1__FetchedTensor *few_list[FEW], **list = few_list;
   uint32_t few_consumed[FEW], *consumed = few_consumed;
   PJRTD_AUTO_FREE void *many = NULL;
@@ -105,17 +132,7 @@ void pjrtd_execute_answer(pjrtd_peer *peer, const pjrtd_frame_header *header, co
     list = (Pjrtd__V1__FetchedTensor **)(parts + work->num_fetch);
     consumed = (uint32_t *)(list + work->num_fetch);
   }
-  uint32_t bulk_bytes = 0; /* checked to fit a frame */
-  for (size_t i = 0; i < work->num_fetch; i++) {
-    const pjrtd_program_tensor *output = &info->outputs[work->fetch[i] % info->num_outputs];
-    pjrtd__v1__fetched_tensor__init(&parts[i].message);
-    pjrtd_type_message_fill(&parts[i].type, &output->type);
-    parts[i].message.position = work->fetch[i];
-    parts[i].message.type = &parts[i].type;
-    parts[i].message.data_bytes = output->host_bytes;
-    list[i] = &parts[i].message;
-    bulk_bytes += (uint32_t)output->host_bytes;
-  }
+  uint32_t bulk_bytes = pjrtd_execute_describe_fetched(work, parts, list);
   Pjrtd__V1__ExecuteReply reply = PJRTD__V1__EXECUTE_REPLY__INIT;
   reply.fetched = list;
   reply.n_fetched = work->num_fetch;

@@ -34,6 +34,9 @@ typedef struct {
   /* Arguments of one device, increasing, that must not be consumed. */
   int64_t *non_donatable;
   size_t num_non_donatable;
+  /* Positions, increasing, of arguments that have a value for each step of a run. */
+  const uint32_t *stacked;
+  size_t num_stacked;
   /* Filled by prepare. */
   pjrtd_device_buffer **device_args;    /* room for num_args; the inline ones are owned */
   pjrtd_device_buffer **device_outputs; /* all of the program's */
@@ -70,6 +73,7 @@ void pjrtd_execute_poison(pjrtd_execute_work *work, pjrtd_status *error);
 /* Gives up the references to the outputs, and what was kept. */
 void pjrtd_execute_release(pjrtd_execute_work *work);
 
+bool pjrtd_execute_is_stacked(const pjrtd_execute_work *work, size_t position);
 /* Whether this execution may consume the argument at `position`. The program is READY. */
 bool pjrtd_execute_is_donated(const pjrtd_execute_work *work, size_t position);
 /* Checks everything against the program (which is READY) and the buffers (which are held): count, element type,
@@ -84,6 +88,13 @@ void pjrtd_execute_unprepare(pjrtd_execute_work *work);
  * device_outputs until pjrtd_execute_discard. Loop thread. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_execute_settle(pjrtd_execute_work *work, pjrtd_status *error);
 void pjrtd_execute_discard(pjrtd_execute_work *work);
+/* The descriptions of the fetched outputs, for a reply; returns the bytes of their data together. */
+typedef struct {
+  Pjrtd__V1__FetchedTensor message;
+  Pjrtd__V1__TensorType type;
+} pjrtd_fetched_part;
+uint32_t pjrtd_execute_describe_fetched(const pjrtd_execute_work *work, pjrtd_fetched_part *parts,
+                                        Pjrtd__V1__FetchedTensor **list);
 /* The reply of a settled success; the fetched outputs' data comes from their views, or, where those are NULL, from
  * `copies` (one after the other, in the order of `fetch`). */
 void pjrtd_execute_answer(pjrtd_peer *peer, const pjrtd_frame_header *header, const pjrtd_execute_work *work,

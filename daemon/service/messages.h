@@ -29,3 +29,4 @@
 #define PJRTD_DESCRIPTOR_ProgramRequest &pjrtd__v1__program_request__descriptor
 #define PJRTD_DESCRIPTOR_ReleaseRequest &pjrtd__v1__release_request__descriptor
 #define PJRTD_DESCRIPTOR_ExecuteRequest &pjrtd__v1__execute_request__descriptor
+#define PJRTD_DESCRIPTOR_RunRequest &pjrtd__v1__run_request__descriptor

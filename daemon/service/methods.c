@@ -10,7 +10,7 @@
    .right = PJRTD_RIGHT_##right_,                                                                                    \
    .needs_session = ((id_) >> 8 >= 3 && (id_) >> 8 <= 6) || ((id_) >= PJRTD_METHOD_Session_Bind && (id_) >> 8 == 2), \
    .takes_bulk = (id_) == PJRTD_METHOD_Buffer_Upload || (id_) == PJRTD_METHOD_Program_Compile ||                     \
-                 (id_) == PJRTD_METHOD_Execute_Execute,                                                              \
+                 (id_) == PJRTD_METHOD_Execute_Execute || (id_) == PJRTD_METHOD_Execute_Run,                         \
    .handle = pjrtd_handle_##name_},
 
 static const pjrtd_method methods[] = {

@@ -37,8 +37,8 @@ typedef struct {
   void (*stop_stream)(pjrtd_stream *stream);
   /* A stream may go on. */
   void (*kick)(pjrtd_peer *peer);
-  /* Whether so many answers wait for the client that no more should be made. */
-  bool (*is_full)(const pjrtd_peer *peer);
+  /* Whether so many answers wait for the client that no more should be made, of that call. */
+  bool (*is_full)(const pjrtd_peer *peer, uint64_t call);
   /* Sends what is queued, then closes; nothing further is read. */
   void (*hang_up)(pjrtd_peer *peer);
 } pjrtd_peer_transport;

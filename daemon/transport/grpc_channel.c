@@ -132,9 +132,12 @@ static void kick(pjrtd_peer *peer) {
   mark_dirty(channel_of(peer));
 }
 
-static bool is_full(const pjrtd_peer *peer) {
-  const grpc_channel_rpc *channel = channel_of(peer);
+static bool is_full(const grpc_channel_rpc *channel) {
   return channel->output_bytes + channel->leaving_bytes > channel->rpc.front->settings->max_queued_bytes;
+}
+
+static bool peer_is_full(const pjrtd_peer *peer, uint64_t call) {
+  return is_full(channel_of(peer));
 }
 
 static const pjrtd_peer_transport transport = {.name = "grpc",
@@ -143,7 +146,7 @@ static const pjrtd_peer_transport transport = {.name = "grpc",
                                                .start_stream = start_stream,
                                                .stop_stream = stop_stream,
                                                .kick = kick,
-                                               .is_full = is_full,
+                                               .is_full = peer_is_full,
                                                .hang_up = hang_up};
 
 /* Adds a piece of the stream's data; streams take turns. */
@@ -226,7 +229,7 @@ static void flush(grpc_channel_rpc *channel) {
     finish(channel);
     return;
   }
-  if (channel->peer.parked.first && !is_full(&channel->peer)) {
+  if (channel->peer.parked.first && !is_full(channel)) {
     pjrtd_peer_has_room(&channel->peer);
     pjrtd_runtime_do_more(channel->peer.runtime);
   }
@@ -288,7 +291,7 @@ static void parse(grpc_channel_rpc *channel) {
       drop_input(channel);
       return;
     }
-    if (is_full(&channel->peer)) return; /* flush goes on with it */
+    if (is_full(channel)) return; /* flush goes on with it */
     if (!first && pjrtd_runtime_time_is_up(channel->peer.runtime)) {
       wait_for_a_turn(channel);
       return;
@@ -311,8 +314,8 @@ static void parse(grpc_channel_rpc *channel) {
 
 static void go_on_reading(grpc_channel_rpc *channel) {
   if (is_over(channel) || channel->hanging_up) return;
-  if (channel->has_input && !channel->waiting && !is_full(&channel->peer)) wait_for_a_turn(channel);
-  if (!channel->has_input && !channel->half_closed && !is_full(&channel->peer)) grpc_rpc_receive(&channel->rpc);
+  if (channel->has_input && !channel->waiting && !is_full(channel)) wait_for_a_turn(channel);
+  if (!channel->has_input && !channel->half_closed && !is_full(channel)) grpc_rpc_receive(&channel->rpc);
 }
 
 /* The client sends no more, so what these wait for does not come. */

@@ -8,6 +8,8 @@
 
 /* A tag and a length. */
 #define BULK_TAG_BYTES 11
+/* Elements of a stream that wait for the client of one call to read. */
+#define MAX_ITEM_BYTES (256u << 10)
 /* DownloadReply.data_bytes. */
 #define DATA_BYTES_FIELD 2
 
@@ -44,10 +46,25 @@ static bool begin_frame(pjrtd_peer *peer, const pjrtd_frame_header *header, uint
   return true;
 }
 
+static void add_item(grpc_unary *unary) {
+  grpc_answer *item = pjrtd_malloc(sizeof *item);
+  if (!item) {
+    pjrtd_log(PJRTD_LOG_ERROR, "no memory for an answer; ending the call");
+    grpc_rpc_cancel(&unary->rpc);
+    return;
+  }
+  *item = (grpc_answer){.bytes = PJRTD_TAKE(unary->answer), .count = unary->answer_bytes};
+  if (!unary->items) unary->last_item = &unary->items;
+  *unary->last_item = item;
+  unary->last_item = &item->next;
+  unary->item_bytes += item->count;
+}
+
 static void end_frame(pjrtd_peer *peer) {
   grpc_unary *unary = answering;
   answering = NULL;
   switch (answering_kind) {
+    case PJRTD_FRAME_ITEM: add_item(unary); break;
     case PJRTD_FRAME_CREDIT: {
       uint64_t bytes = grpc_wire_find_varint(unary->answer, unary->answer_bytes, 1, 0);
       pjrtd_free(PJRTD_TAKE(unary->answer));
@@ -83,8 +100,9 @@ static void stop_stream(pjrtd_stream *stream) {
 
 static void kick(pjrtd_peer *peer) {}
 
-static bool is_full(const pjrtd_peer *peer) {
-  return false;
+static bool is_full(const pjrtd_peer *peer, uint64_t call) {
+  const grpc_unary *unary = find(peer, call);
+  return unary && unary->item_bytes > MAX_ITEM_BYTES;
 }
 
 /* Only after an error, which the call has got. */

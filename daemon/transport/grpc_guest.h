@@ -14,6 +14,13 @@ struct grpc_guest {
   uint64_t last_used_ns;
 };
 
+/* A message of a stream of answers that waits for the one before it to be sent. */
+typedef struct grpc_answer {
+  struct grpc_answer *next;
+  uint8_t *bytes; /* owned */
+  size_t count;
+} grpc_answer;
+
 struct grpc_unary {
   grpc_rpc rpc;      /* first */
   grpc_guest *guest; /* NULL: none, or it is gone */
@@ -28,6 +35,9 @@ struct grpc_unary {
   bool has_input;
   grpc_bytes input_left;
   uint64_t expected_bytes, credit_bytes;
+  /* The elements of a stream, before its last answer. */
+  grpc_answer *items, **last_item; /* owned */
+  size_t item_bytes;
   /* The answer: a message, or a packed Error; then the pieces of a download. */
   uint8_t *answer; /* owned */
   size_t answer_bytes;

@@ -55,11 +55,25 @@ static bool send_piece(grpc_unary *unary) {
   return true;
 }
 
+static void send_item(grpc_unary *unary) {
+  grpc_answer *item = unary->items;
+  unary->items = item->next;
+  unary->item_bytes -= item->count;
+  unary->rpc.front->runtime->stats.bytes_sent += item->count;
+  grpc_rpc_send(&unary->rpc, grpc_message_of(item->bytes, item->count));
+  pjrtd_free(item);
+  if (unary->item_bytes || !unary->guest) return;
+  pjrtd_peer_has_room(&unary->guest->peer);
+  pjrtd_runtime_do_more(unary->rpc.front->runtime);
+}
+
 static void ask(grpc_unary *unary);
 
 static void flush(grpc_unary *unary) {
   if (unary->rpc.sending || unary->rpc.finished || unary->rpc.ended) return;
-  if (unary->failed) {
+  if (unary->items) {
+    send_item(unary);
+  } else if (unary->failed) {
     drop_input(unary);
     grpc_rpc_fail(&unary->rpc, unary->answer, unary->answer_bytes);
   } else if (unary->replied && unary->answer) {
@@ -173,7 +187,8 @@ static void ask(grpc_unary *unary) {
   if (!fault && payload_bytes > PJRTD_FRAME_MAX_PAYLOAD_BYTES) fault = "the message takes over 1 MiB beside its bulk";
   uint64_t all = announced(unary->method, bytes, payload_bytes, bulk_bytes);
   bool in_one = all == bulk_bytes && bulk_bytes <= PJRTD_FRAME_MAX_INLINE_BYTES;
-  if (!fault && !in_one && all == bulk_bytes && unary->method == PJRTD_METHOD_Execute_Execute)
+  if (!fault && !in_one && all == bulk_bytes &&
+      (unary->method == PJRTD_METHOD_Execute_Execute || unary->method == PJRTD_METHOD_Execute_Run))
     fault = "inline arguments take at most 64 KiB together; upload the others";
   if (fault) {
     refuse(unary, PJRTD_INVALID("%s", fault));
@@ -244,6 +259,12 @@ static void on_ended(grpc_rpc *rpc, bool cancelled) {
 
 static void free_unary(grpc_rpc *rpc) {
   grpc_unary *unary = (grpc_unary *)rpc;
+  while (unary->items) {
+    grpc_answer *item = unary->items;
+    unary->items = item->next;
+    pjrtd_free(item->bytes);
+    pjrtd_free(item);
+  }
   pjrtd_free(unary->answer);
   pjrtd_free(unary);
 }

@@ -92,9 +92,12 @@ static void kick(pjrtd_peer *peer) {
   local_server_mark_dirty(connection_of(peer)->server, connection_of(peer));
 }
 
-static bool is_full(const pjrtd_peer *peer) {
-  const local_connection *connection = (const local_connection *)peer;
+static bool is_full(const local_connection *connection) {
   return connection->output_bytes - connection->output_sent > connection->server->settings->max_queued_bytes;
+}
+
+static bool peer_is_full(const pjrtd_peer *peer, uint64_t call) {
+  return is_full((const local_connection *)peer);
 }
 
 static void hang_up(pjrtd_peer *peer) {
@@ -108,7 +111,7 @@ const pjrtd_peer_transport local_transport = {.name = "unix",
                                               .start_stream = start_stream,
                                               .stop_stream = stop_stream,
                                               .kick = kick,
-                                              .is_full = is_full,
+                                              .is_full = peer_is_full,
                                               .hang_up = hang_up};
 
 static void begin_item(local_connection *connection, pjrtd_stream *stream) {
@@ -231,7 +234,7 @@ void local_connection_flush(local_connection *connection) {
     connection->output_capacity = connection->output_bytes = connection->output_sent = 0;
   }
   /* Who does not read is not read from. */
-  bool paused = is_full(&connection->peer);
+  bool paused = is_full(connection);
   /* No event will tell of frames that are here already. */
   if (connection->backlog && !paused) local_server_resume_later(connection->server, connection);
   if (connection->peer.parked.first && !paused) {

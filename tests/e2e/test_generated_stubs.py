@@ -368,6 +368,33 @@ def execute(user: StubUser, daemon: Daemon) -> None:
     refused(Code.NOT_FOUND, user.Execute.Execute, pb.ExecuteRequest(program=9, outputs=[6]))
 
 
+@drives("Execute.Run")
+def run(user: StubUser, daemon: Daemon) -> None:
+    compile_text(user, 1, case("donate_first").text)
+    upload_f32(user, 1, FOUR)
+    user.Session.Bind(pb.BindRequest(bindings=[pb.SlotBinding(slot="x", buffer=1)]))
+    step = pb.ExecuteRequest(program=1, args=[0, 0], slot_args=[pb.SlotArgument(position=0, slot="x")],
+                             inline_args=[pb.InlineArgument(position=1, type=f32(4), data_bytes=16)],
+                             feed_back=[pb.FeedBack(output=0, slot="x")], outputs=[2], fetch=[0])
+    request = pb.RunRequest(step=step, steps=5, every=2, bulk=struct.pack("<4f", 1, 1, 1, 1))
+    told = list(user.Execute.Run(request))
+    assert [(each.steps, struct.unpack("<4f", each.bulk)) for each in told] == [
+        (2, (3, 4, 5, 6)), (4, (5, 6, 7, 8)), (5, (6, 7, 8, 9))]
+    assert told[-1].execute_ns and told[-1].fetched[0].type == f32(4)
+    assert values(user, 2) == [6, 7, 8, 9]
+    # More than gRPC takes at a time, read slowly, and left in the middle: it stops.
+    request.steps, request.every = 10**15, 1
+    del request.step.outputs[:]
+    stream = user.Execute.Run(request)
+    seen = [next(stream).steps for _ in range(20_000)]
+    assert seen == list(range(1, 20_001))
+    stream.cancel()
+    user.Session.Lookup(pb.LookupRequest(bindings=[pb.SlotBinding(slot="x", buffer=3)]))
+    assert values(user, 3)[0] >= 20_006
+    request.bulk = bytes(15)
+    assert "15" in refused(Code.INVALID_ARGUMENT, lambda each: next(user.Execute.Run(each)), request).message
+
+
 @drives("Admin.Stats")
 def stats(user: StubUser, daemon: Daemon) -> None:
     before = user.Admin.Stats(pb.Empty())

@@ -83,6 +83,10 @@ def messages() -> dict[str, list]:
                            dict(program=1, args=[0, 0], slot_args=[dict(slot="theta"), dict(position=1, slot="grad")],
                                 feed_back=[dict(slot="theta"), dict(output=2**32 - 1, slot="grad")],
                                 non_donatable=[0, 1, 2**32 - 1])],
+        "RunRequest": [dict(step=dict(program=1, args=[0, 2], slot_args=[dict(slot="theta")],
+                                      feed_back=[dict(slot="theta"), dict(output=1, argument=1)], fetch=[0]),
+                            steps=100, stacked=[1], every=10, until=1, progress_ns=10**6),
+                       dict(steps=2**64 - 1, stacked=[0] * 3, until=2**32 - 1)],
         "Credit": [dict(bytes=1 << 20), dict(bytes=2**64 - 1)],
         "Error": [dict(code=3, message="wrong", hint="do this", argument=dict(index=1, expected="f32[4]", actual="s32[4]"),
                        origin_call=9, retry_after_ns=10**9, allocator=[dict(name="bytes_in_use", integer=5)])],
@@ -182,12 +186,18 @@ def streams() -> Iterable[bytes]:
             for i in range(3):
                 body += execute(9 + i, 1, [0] * len(args), [], QUIET if i else 0, slot_args=slots,
                                 feed_back=[dict(output=0, slot="a")] if outputs else [], non_donatable=[0] if i == 2 else [])
-            body += frame(REQUEST, "Session.Slots", 12) + frame(REQUEST, "Session.Lookup", 13, wire.make("LookupRequest", bindings=[
-                dict(slot="a", buffer=IDS | 50), dict(slot="x", buffer=IDS | 51)])) + download(14, 50) + download(15, 51)
-            body += frame(REQUEST, "Session.Unbind", 16, wire.make("UnbindRequest", slots=["b", "x"]))
-        body += b"".join(download(20 + i, output) for i, output in enumerate(outputs[:3])) + delete(50, 1, *outputs[:1])
-        body += frame(REQUEST, "Program.Describe", 51, wire.make("ProgramRequest", program=IDS | 1))
-        body += frame(REQUEST, "Program.Release", 52, wire.make("ReleaseRequest", programs=[IDS | 1])) + execute(53, 1, args, [60])
+            if outputs:
+                body += frame(REQUEST, "Execute.Run", 17, wire.make("RunRequest", steps=5, every=2, step=dict(
+                    program=IDS | 1, args=[0] * len(args), slot_args=slots, feed_back=[dict(output=0, slot="a")], fetch=[0])))
+                body += frame(REQUEST, "Execute.Run", 18, wire.make("RunRequest", steps=2**60, progress_ns=1, step=dict(
+                    program=IDS | 1, args=[0] * len(args), slot_args=slots, feed_back=[dict(output=0, argument=0)])))
+                body += frame(CANCEL, "Execute.Run", 18)
+            body += frame(REQUEST, "Session.Slots", 19) + frame(REQUEST, "Session.Lookup", 30, wire.make("LookupRequest", bindings=[
+                dict(slot="a", buffer=IDS | 50), dict(slot="x", buffer=IDS | 51)])) + download(31, 50) + download(32, 51)
+            body += frame(REQUEST, "Session.Unbind", 33, wire.make("UnbindRequest", slots=["b", "x"]))
+        body += b"".join(download(40 + i, output) for i, output in enumerate(outputs[:3])) + delete(60, 1, *outputs[:1])
+        body += frame(REQUEST, "Program.Describe", 61, wire.make("ProgramRequest", program=IDS | 1))
+        body += frame(REQUEST, "Program.Release", 62, wire.make("ReleaseRequest", programs=[IDS | 1])) + execute(63, 1, args, [90])
         bodies.append(body)
     bodies.append(hello() + compile_(2, 1, b"m", options=dict(num_replicas=2, device_assignment=[0, 1],
                                                               overrides=[dict(name="xla_dump_to", text="/x")])))

@@ -72,7 +72,7 @@ static void fake_stop_stream(pjrtd_stream *stream) {
 static void fake_kick(pjrtd_peer *peer) {
   ((fake_peer *)peer)->kicks++;
 }
-static bool fake_is_full(const pjrtd_peer *peer) {
+static bool fake_is_full(const pjrtd_peer *peer, uint64_t call) {
   return ((const fake_peer *)peer)->is_full;
 }
 static void fake_hang_up(pjrtd_peer *peer) {
@@ -321,6 +321,45 @@ UNUSED static uint64_t post_execute(execution what, how how) {
   message.n_fetch = what.n_fetch;
   message.fetch = what.fetch;
   return post(PJRTD_METHOD_Execute_Execute, &message.base, how);
+}
+
+UNUSED static uint64_t bind_slot(const char *slot, uint64_t buffer, how how) {
+  Pjrtd__V1__SlotBinding binding = PJRTD__V1__SLOT_BINDING__INIT, *list[] = {&binding};
+  binding.slot = (char *)slot;
+  binding.buffer = buffer;
+  Pjrtd__V1__BindRequest message = PJRTD__V1__BIND_REQUEST__INIT;
+  message.bindings = list;
+  message.n_bindings = 1;
+  return request(PJRTD_METHOD_Session_Bind, &message.base, how);
+}
+
+/* A step of a program with one argument and one output, from slot to slot; `steps` 0: an Execute. */
+typedef struct {
+  uint64_t program, steps, every, output;
+  const char *from, *to;
+} slot_step;
+
+UNUSED static uint64_t step_slots(slot_step what, how how) {
+  Pjrtd__V1__SlotArgument argument = PJRTD__V1__SLOT_ARGUMENT__INIT, *arguments[] = {&argument};
+  Pjrtd__V1__FeedBack feed = PJRTD__V1__FEED_BACK__INIT, *feeds[] = {&feed};
+  argument.slot = (char *)what.from;
+  feed.slot = (char *)what.to;
+  Pjrtd__V1__ExecuteRequest step = PJRTD__V1__EXECUTE_REQUEST__INIT;
+  step.program = what.program;
+  step.n_args = 1;
+  step.args = (uint64_t[]){0};
+  step.n_slot_args = step.n_feed_back = step.n_fetch = 1;
+  step.slot_args = arguments;
+  step.feed_back = feeds;
+  step.fetch = (uint32_t[]){0};
+  step.n_outputs = what.output ? 1 : 0;
+  step.outputs = &what.output;
+  if (!what.steps) return post(PJRTD_METHOD_Execute_Execute, &step.base, how);
+  Pjrtd__V1__RunRequest run = PJRTD__V1__RUN_REQUEST__INIT;
+  run.step = &step;
+  run.steps = what.steps;
+  run.every = what.every;
+  return post(PJRTD_METHOD_Execute_Run, &run.base, how);
 }
 
 UNUSED static uint64_t execute(execution what, how how) {

@@ -36,9 +36,11 @@ Test(methods, need_a_session_where_they_name_what_it_holds) {
 }
 
 Test(methods, take_bulk_where_they_bring_data) {
-#define PJRTD_METHOD(id_, family, Name, name_, Request, Reply, right_) \
-  cr_assert_eq(pjrtd_method_find(id_)->takes_bulk,                     \
-               !strcmp(#Name, "Upload") || !strcmp(#Name, "Compile") || !strcmp(#Name, "Execute"), "%s", #Name);
+#define PJRTD_METHOD(id_, family, Name, name_, Request, Reply, right_)                                             \
+  cr_assert_eq(                                                                                                    \
+      pjrtd_method_find(id_)->takes_bulk,                                                                          \
+      !strcmp(#Name, "Upload") || !strcmp(#Name, "Compile") || !strcmp(#Name, "Execute") || !strcmp(#Name, "Run"), \
+      "%s", #Name);
 #include "proto/methods.def"
 #undef PJRTD_METHOD
 }

@@ -52,6 +52,23 @@ static void send_execute(void) {
   note(post_execute(what, how), how.quiet, false);
 }
 
+static const char *draw_slot(void) {
+  static const char *const names[] = {"a", "b", "c", "d"};
+  return names[draw(4)];
+}
+
+static void send_step(void) {
+  how how = draw_how();
+  uint64_t steps = draw(2) ? 0 : draw(8) ? 1 + draw(50) : UINT64_MAX;
+  if (steps == UINT64_MAX) how.deadline_ns = 1 + draw(4000000); /* it ends no other way, unless it is cancelled */
+  slot_step what = {programs[draw(3)], steps, draw(5), draw(2) ? new_buffer() : 0, draw_slot(), draw_slot()};
+  note(step_slots(what, how), how.quiet, false);
+}
+
+static void send_bind(void) {
+  note(bind_slot(draw_slot(), draw_buffer(), (how){0}), false, false);
+}
+
 static void begin_big(void) {
   size_t at = draw(8);
   if (upload_left[at]) return;
@@ -86,7 +103,7 @@ static void move_stream(void) {
 
 static void step(void) {
   how how = draw_how();
-  switch (draw(20)) {
+  switch (draw(26)) {
     case 0:
     case 1: {
       const float pair[] = {1, 2};
@@ -117,6 +134,10 @@ static void step(void) {
     case 16: grant_credit(1 + draw((unsigned)client->next_call), draw(100000)); break;
     case 17:
     case 18: move_stream(); break;
+    case 19:
+    case 20:
+    case 21: send_step(); break;
+    case 22: send_bind(); break;
     default:
       client->is_full = !client->is_full && draw(2);
       if (!client->is_full) pjrtd_peer_has_room(&client->peer);

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
 from .common import TensorType
 from .wire import (
+    check_oneof,
+    get_bool,
     get_bytes,
     get_size,
     get_string,
@@ -16,6 +18,7 @@ from .wire import (
     get_uint32,
     get_uint64,
     Message,
+    put_bool,
     put_bytes,
     put_string,
     put_uint32,
@@ -108,15 +111,17 @@ class FeedBack(Message):
     wait for it. Where the execution fails the slot has what it had before, unless that was consumed.
     """
 
-    __slots__ = ("output", "slot")
+    __slots__ = ("output", "slot", "argument")
 
     def __init__(
         self,
         output: int = 0,
         slot: str = "",
+        argument: int = 0,
     ) -> None:
         self.output: int = output
         self.slot: str = slot
+        self.argument: int = argument
 
     def encode(self) -> bytes:
         out = bytearray()
@@ -126,6 +131,9 @@ class FeedBack(Message):
         if self.slot:
             out += b"\x12"
             put_string(out, self.slot)
+        if self.argument:
+            out += b"\x18"
+            put_uint32(out, self.argument)
         return bytes(out)
 
     def merge(self, data: bytes, pos: int, end: int) -> None:
@@ -135,6 +143,8 @@ class FeedBack(Message):
                 self.output, pos = get_uint32(data, pos, end)
             elif tag == 18:
                 self.slot, pos = get_string(data, pos, end)
+            elif tag == 24:
+                self.argument, pos = get_uint32(data, pos, end)
             else:
                 pos = skip(data, pos, end, tag)
 
@@ -372,6 +382,156 @@ class ExecuteReply(Message):
                     value, pos = get_uint32(data, pos, stop)
                     self.consumed.append(value)
             elif tag == 24:
+                self.execute_ns, pos = get_uint64(data, pos, end)
+            elif tag == 122:
+                self.bulk, pos = get_bytes(data, pos, end)
+            else:
+                pos = skip(data, pos, end, tag)
+
+
+class RunRequest(Message):
+    """Many steps of a program, each with outputs of the one before: a training loop, or a decode loop.
+    
+    What `step.feed_back` gives to a slot, the next step has in every argument that is that slot, and the slot holds it when
+    the run has ended, however it ended: a run that fails, is cancelled or passes its deadline stops between steps, and its
+    slots hold what the last whole step gave. The outputs with ids are those of the last step.
+    """
+
+    __slots__ = ("step", "steps", "stacked", "until", "every", "progress_ns", "bulk")
+
+    def __init__(
+        self,
+        step: ExecuteRequest | None = None,
+        steps: int = 0,
+        stacked: Iterable[int] = (),
+        until: int | None = None,
+        every: int = 0,
+        progress_ns: int = 0,
+        bulk: bytes = b"",
+    ) -> None:
+        self.step: ExecuteRequest | None = step
+        self.steps: int = steps
+        self.stacked: list[int] = list(stacked)
+        self.until: int | None = until
+        self.every: int = every
+        self.progress_ns: int = progress_ns
+        self.bulk: bytes = bulk
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        check_oneof("stop", self.until)
+        if self.step is not None:
+            out += b"\x0a"
+            put_bytes(out, self.step.encode())
+        if self.steps:
+            out += b"\x10"
+            put_uint64(out, self.steps)
+        if self.stacked:
+            packed = bytearray()
+            for value in self.stacked:
+                put_uint32(packed, value)
+            out += b"\x1a"
+            put_bytes(out, packed)
+        if self.until is not None:
+            out += b"\x20"
+            put_uint32(out, self.until)
+        if self.every:
+            out += b"\x28"
+            put_uint64(out, self.every)
+        if self.progress_ns:
+            out += b"\x30"
+            put_uint64(out, self.progress_ns)
+        if self.bulk:
+            out += b"\x7a"
+            put_bytes(out, self.bulk)
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 10:
+                size, pos = get_size(data, pos, end)
+                if self.step is None:
+                    self.step = ExecuteRequest()
+                self.step.merge(data, pos, pos + size)
+                pos += size
+            elif tag == 16:
+                self.steps, pos = get_uint64(data, pos, end)
+            elif tag == 24:
+                value, pos = get_uint32(data, pos, end)
+                self.stacked.append(value)
+            elif tag == 26:
+                size, pos = get_size(data, pos, end)
+                stop = pos + size
+                while pos < stop:
+                    value, pos = get_uint32(data, pos, stop)
+                    self.stacked.append(value)
+            elif tag == 32:
+                self.until, pos = get_uint32(data, pos, end)
+            elif tag == 40:
+                self.every, pos = get_uint64(data, pos, end)
+            elif tag == 48:
+                self.progress_ns, pos = get_uint64(data, pos, end)
+            elif tag == 122:
+                self.bulk, pos = get_bytes(data, pos, end)
+            else:
+                pos = skip(data, pos, end, tag)
+
+
+class RunReply(Message):
+    """On a connection, ITEM frames of the call carry it after steps, and the REPLY at the end; over gRPC outside Channel it is
+    a stream of these. Values are sent once: the last one has those of the last step unless they were sent before.
+    """
+
+    __slots__ = ("steps", "fetched", "stopped", "execute_ns", "bulk")
+
+    def __init__(
+        self,
+        steps: int = 0,
+        fetched: Iterable[FetchedTensor] = (),
+        stopped: bool = False,
+        execute_ns: int = 0,
+        bulk: bytes = b"",
+    ) -> None:
+        self.steps: int = steps
+        self.fetched: list[FetchedTensor] = list(fetched)
+        self.stopped: bool = stopped
+        self.execute_ns: int = execute_ns
+        self.bulk: bytes = bulk
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        if self.steps:
+            out += b"\x08"
+            put_uint64(out, self.steps)
+        for value in self.fetched:
+            out += b"\x12"
+            put_bytes(out, value.encode())
+        if self.stopped:
+            out += b"\x18"
+            put_bool(out, self.stopped)
+        if self.execute_ns:
+            out += b"\x20"
+            put_uint64(out, self.execute_ns)
+        if self.bulk:
+            out += b"\x7a"
+            put_bytes(out, self.bulk)
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 8:
+                self.steps, pos = get_uint64(data, pos, end)
+            elif tag == 18:
+                size, pos = get_size(data, pos, end)
+                item = FetchedTensor()
+                item.merge(data, pos, pos + size)
+                self.fetched.append(item)
+                pos += size
+            elif tag == 24:
+                self.stopped, pos = get_bool(data, pos, end)
+            elif tag == 32:
                 self.execute_ns, pos = get_uint64(data, pos, end)
             elif tag == 122:
                 self.bulk, pos = get_bytes(data, pos, end)

@@ -25,6 +25,7 @@ PROGRAM_COMPILE = 0x0401
 PROGRAM_DESCRIBE = 0x0402
 PROGRAM_RELEASE = 0x0403
 EXECUTE = 0x0501
+EXECUTE_RUN = 0x0502
 ADMIN_STATS = 0x0701
 
 # id -> (Family.Name, request message, reply message)
@@ -51,5 +52,6 @@ METHODS: dict[int, tuple[str, str, str]] = {
     0x0402: ("Program.Describe", "ProgramRequest", "ProgramDescription"),
     0x0403: ("Program.Release", "ReleaseRequest", "Empty"),
     0x0501: ("Execute.Execute", "ExecuteRequest", "ExecuteReply"),
+    0x0502: ("Execute.Run", "RunRequest", "RunReply"),
     0x0701: ("Admin.Stats", "Empty", "StatsReply"),
 }
