@@ -102,12 +102,21 @@ static pjrtd_status *named_twice(const pjrtd_execute_work *work, size_t donated)
       "a donated buffer can be used once in a call: upload or compute another, or list it as non-donatable");
 }
 
+static pjrtd_status *is_published(const pjrtd_execute_work *work, size_t position) {
+  char text[ARGUMENT_TEXT];
+  return pjrtd_status_with_hint(
+      PJRTD_INVALID("program '%s': %s is donated, but the buffer is published, which makes it read-only",
+                    work->program->info->name, argument_text(work, position, text)),
+      "list the argument as non-donatable, or compile the program without the donation");
+}
+
 static pjrtd_status *check_donation(const pjrtd_execute_work *work) {
   uint64_t mark = pjrtd_buffer_new_mark();
   for (size_t i = 0; i < work->num_args; i++)
     if (work->args[i] && !pjrtd_execute_is_donated(work, i)) work->args[i]->seen = mark;
   for (size_t i = 0; i < work->num_args; i++) {
     if (!work->args[i] || !pjrtd_execute_is_donated(work, i)) continue;
+    if (work->args[i]->published) return is_published(work, i);
     if (work->args[i]->seen == mark) return named_twice(work, i);
     work->args[i]->seen = mark;
   }

@@ -119,6 +119,7 @@ static void fill(entry *to, const char *name, const pjrtd_buffer *buffer) {
   to->info.type = &to->type;
   to->info.device = pjrtd_device_buffer_device(buffer->device_buffer)->id;
   to->info.device_bytes = buffer->bytes;
+  to->info.published = buffer->published;
 }
 
 static pjrtd_status *list(pjrtd_session *session, const Pjrtd__V1__SlotsRequest *wanted, entry *entries,

@@ -12,6 +12,7 @@ typedef struct pjrtd_buffer {
   uint64_t id;                        /* the first of its ids; 0: it has none */
   pjrtd_device_buffer *device_buffer; /* owned; NULL until it is made and after it was consumed */
   uint64_t bytes;                     /* on the device; counted in the stats */
+  bool published;                     /* read-only, to its end: no execution may consume it */
   /* Retained, or NULL: what a slot that holds this one has instead, where this one comes to nothing. */
   struct pjrtd_buffer *fallback;
   pjrtd_job reap;

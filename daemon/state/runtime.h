@@ -47,7 +47,8 @@ typedef struct pjrtd_runtime {
   pjrtd_lane *reaper;          /* owned; frees what takes long to free */
   pjrtd_ready_list ready;
   pjrtd_deadlines deadlines;
-  pjrtd_session *sessions; /* a list */
+  pjrtd_session *sessions;                /* a list */
+  struct pjrtd_publication *publications; /* a list */
   uint64_t next_session;
   uint64_t epoch; /* another value after each start */
   uint64_t started_ns;

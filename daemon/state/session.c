@@ -7,6 +7,7 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
+#include "state/publication.h"
 
 static const char *const kind_names[PJRTD_ID_KINDS] = {"buffer", "program"};
 
@@ -52,19 +53,19 @@ pjrtd_status *pjrtd_session_create(pjrtd_runtime *runtime, const pjrtd_identity 
 
 /* ---- names, tokens, conversations ---- */
 
-static pjrtd_status *check_name(const char *name) {
+pjrtd_status *pjrtd_session_check_name(const char *name) {
   size_t length = strlen(name);
   bool good = length <= PJRTD_MAX_SESSION_NAME;
   for (size_t i = 0; i < length && good; i++)
     good = (name[i] >= 'a' && name[i] <= 'z') || (name[i] >= 'A' && name[i] <= 'Z') ||
            (name[i] >= '0' && name[i] <= '9') || strchr("._-", name[i]);
   if (good) return PJRTD_OK;
-  return PJRTD_INVALID("a session's name has 1 to %d letters, digits, '.', '_' or '-'", PJRTD_MAX_SESSION_NAME);
+  return PJRTD_INVALID("such a name has 1 to %d letters, digits, '.', '_' or '-'", PJRTD_MAX_SESSION_NAME);
 }
 
 pjrtd_status *pjrtd_session_keep(pjrtd_session *session, const char *name, uint64_t ttl_ns) {
   if (name && *name) {
-    PJRTD_TRY(check_name(name));
+    PJRTD_TRY(pjrtd_session_check_name(name));
     const pjrtd_session *other = pjrtd_session_find_name(session->runtime, &session->identity, name);
     if (other && other != session)
       return pjrtd_status_with_hint(
@@ -176,6 +177,10 @@ static void close_more(pjrtd_job *job) {
 void pjrtd_session_close(pjrtd_session *session, uint64_t *out_buffers, uint64_t *out_programs) {
   if (out_buffers) *out_buffers = session->resources[PJRTD_ID_BUFFER].count;
   if (out_programs) *out_programs = session->resources[PJRTD_ID_PROGRAM].count;
+  for (pjrtd_publication *at = session->runtime->publications, *next; at; at = next) {
+    next = at->next;
+    if (at->session == session) pjrtd_publication_destroy(at);
+  }
   *session->link = session->next;
   if (session->next) session->next->link = session->link;
   session->runtime->stats.sessions--;

@@ -48,6 +48,8 @@ PJRTD_MUST_USE pjrtd_status *pjrtd_session_create(pjrtd_runtime *runtime, const 
 /* Names it, NULL or "": not; and says how long it outlives its connections. ALREADY_EXISTS where another session of its
  * owner has the name. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_session_keep(pjrtd_session *session, const char *name, uint64_t ttl_ns);
+/* Also what is published has such names. "" is fine. */
+PJRTD_MUST_USE pjrtd_status *pjrtd_session_check_name(const char *name);
 /* The session of that token; or that of the name which belongs to `identity`. NULL: there is none. All tokens take as
  * long. */
 pjrtd_session *pjrtd_session_find_token(const pjrtd_runtime *runtime, const char *token);

@@ -243,6 +243,44 @@ def session_slots(user: StubUser, daemon: Daemon) -> None:
     refused(Code.NOT_FOUND, user.Session.Slots, pb.SlotsRequest(slots=["x"]))
 
 
+def publish(user: StubUser, name: str) -> None:
+    upload_f32(user, 1, FOUR)
+    user.Session.Bind(pb.BindRequest(bindings=[pb.SlotBinding(slot="w", buffer=1)]))
+    user.Session.Publish(pb.PublishRequest(name=name, slots=["w"], everybody=True))
+
+
+@drives("Session.Publish")
+def session_publish(user: StubUser, daemon: Daemon) -> None:
+    publish(user, "stubs")
+    refused(Code.ALREADY_EXISTS, user.Session.Publish, pb.PublishRequest(name="stubs"))
+
+
+@drives("Session.Withdraw")
+def session_withdraw(user: StubUser, daemon: Daemon) -> None:
+    publish(user, "stubs")
+    user.Session.Withdraw(pb.WithdrawRequest(name="stubs"))
+    refused(Code.NOT_FOUND, user.Session.Withdraw, pb.WithdrawRequest(name="stubs"))
+
+
+@drives("Session.Borrow")
+def session_borrow(user: StubUser, daemon: Daemon) -> None:
+    publish(user, "stubs")
+    user.Session.Borrow(pb.BorrowRequest(name="stubs", slots=[pb.BorrowedSlot(slot="w", **{"as": "v"})]))
+    assert {slot.slot: slot.published for slot in user.Session.Slots(pb.SlotsRequest()).slots} == {"w": True, "v": True}
+    refused(Code.NOT_FOUND, user.Session.Borrow, pb.BorrowRequest(name="none"))
+
+
+@drives("Session.Published")
+def session_published(user: StubUser, daemon: Daemon) -> None:
+    publish(user, "stubs")
+    (info,) = user.Session.Published(pb.Empty()).publications
+    assert (info.name, info.own, info.slots, info.bytes, info.borrowed) == ("stubs", True, 1, 16, 0)
+    session = user.recorder.metadata
+    user.leave_session()
+    refused(Code.FAILED_PRECONDITION, user.Session.Published, pb.Empty())
+    user.recorder.metadata = session
+
+
 @drives("Session.Sync")
 def session_sync(user: StubUser, daemon: Daemon) -> None:
     before = user.Session.Sync(pb.Empty())

@@ -67,6 +67,9 @@ def messages() -> dict[str, list]:
         "UnbindRequest": [dict(slots=["theta", "grad"]), dict(slots=["", "x" * 300])],
         "LookupRequest": [dict(bindings=[dict(slot="theta", buffer=2**64 - 1)])],
         "SlotsRequest": [dict(slots=["theta", "", "\n"]), dict()],
+        "PublishRequest": [dict(name="model", slots=["theta"], everybody=True, uids=[0, 2**32 - 1])],
+        "WithdrawRequest": [dict(name="model")],
+        "BorrowRequest": [dict(name="model", slots=[{"slot": "theta", "as": "mine"}, {}])],
         "UploadRequest": [dict(buffer=1 << 48 | 1, type=type_, data_bytes=24, device=0),
                           dict(buffer=2**64 - 1, type=dict(dtype=-1, dims=[-1, 2**62]), data_bytes=2**64 - 1, memory=-1),
                           dict(type=dict(dims=[1] * 70))],
@@ -192,10 +195,13 @@ def streams() -> Iterable[bytes]:
                 body += frame(REQUEST, "Execute.Run", 18, wire.make("RunRequest", steps=2**60, progress_ns=1, step=dict(
                     program=IDS | 1, args=[0] * len(args), slot_args=slots, feed_back=[dict(output=0, argument=0)])))
                 body += frame(CANCEL, "Execute.Run", 18)
-            body += frame(REQUEST, "Session.Slots", 19) + frame(REQUEST, "Session.Lookup", 30, wire.make("LookupRequest", bindings=[
-                dict(slot="a", buffer=IDS | 50), dict(slot="x", buffer=IDS | 51)])) + download(31, 50) + download(32, 51)
-            body += frame(REQUEST, "Session.Unbind", 33, wire.make("UnbindRequest", slots=["b", "x"]))
-        body += b"".join(download(40 + i, output) for i, output in enumerate(outputs[:3])) + delete(60, 1, *outputs[:1])
+            body += frame(REQUEST, "Session.Publish", 34, wire.make("PublishRequest", name="model", everybody=True))
+            body += frame(REQUEST, "Session.Borrow", 35, wire.make("BorrowRequest", name="model", slots=[
+                {"slot": "a", "as": "c"}])) + frame(REQUEST, "Session.Published", 36)
+            body += frame(REQUEST, "Session.Slots", 37) + frame(REQUEST, "Session.Lookup", 38, wire.make("LookupRequest", bindings=[
+                dict(slot="a", buffer=IDS | 50), dict(slot="x", buffer=IDS | 51)])) + download(39, 50) + download(40, 51)
+            body += frame(REQUEST, "Session.Unbind", 41, wire.make("UnbindRequest", slots=["b", "x"]))
+        body += b"".join(download(42 + i, output) for i, output in enumerate(outputs[:3])) + delete(60, 1, *outputs[:1])
         body += frame(REQUEST, "Program.Describe", 61, wire.make("ProgramRequest", program=IDS | 1))
         body += frame(REQUEST, "Program.Release", 62, wire.make("ReleaseRequest", programs=[IDS | 1])) + execute(63, 1, args, [90])
         bodies.append(body)

@@ -17,6 +17,10 @@ SESSION_BIND = 0x0206
 SESSION_UNBIND = 0x0207
 SESSION_LOOKUP = 0x0208
 SESSION_SLOTS = 0x0209
+SESSION_PUBLISH = 0x020a
+SESSION_WITHDRAW = 0x020b
+SESSION_BORROW = 0x020c
+SESSION_PUBLISHED = 0x020d
 BUFFER_UPLOAD = 0x0301
 BUFFER_DOWNLOAD = 0x0302
 BUFFER_STAT = 0x0303
@@ -44,6 +48,10 @@ METHODS: dict[int, tuple[str, str, str]] = {
     0x0207: ("Session.Unbind", "UnbindRequest", "Empty"),
     0x0208: ("Session.Lookup", "LookupRequest", "Empty"),
     0x0209: ("Session.Slots", "SlotsRequest", "SlotsReply"),
+    0x020a: ("Session.Publish", "PublishRequest", "Empty"),
+    0x020b: ("Session.Withdraw", "WithdrawRequest", "Empty"),
+    0x020c: ("Session.Borrow", "BorrowRequest", "Empty"),
+    0x020d: ("Session.Published", "Empty", "PublishedReply"),
     0x0301: ("Buffer.Upload", "UploadRequest", "UploadReply"),
     0x0302: ("Buffer.Download", "DownloadRequest", "DownloadReply"),
     0x0303: ("Buffer.Stat", "BufferRequest", "StatReply"),

@@ -841,7 +841,7 @@ class SlotsRequest(Message):
 
 
 class SlotInfo(Message):
-    __slots__ = ("slot", "state", "type", "device", "device_bytes", "error")
+    __slots__ = ("slot", "state", "type", "device", "device_bytes", "error", "published")
 
     def __init__(
         self,
@@ -851,6 +851,7 @@ class SlotInfo(Message):
         device: int = 0,
         device_bytes: int = 0,
         error: Error | None = None,
+        published: bool = False,
     ) -> None:
         self.slot: str = slot
         self.state: int = state
@@ -858,6 +859,7 @@ class SlotInfo(Message):
         self.device: int = device
         self.device_bytes: int = device_bytes
         self.error: Error | None = error
+        self.published: bool = published
 
     def encode(self) -> bytes:
         out = bytearray()
@@ -879,6 +881,9 @@ class SlotInfo(Message):
         if self.error is not None:
             out += b"\x32"
             put_bytes(out, self.error.encode())
+        if self.published:
+            out += b"\x38"
+            put_bool(out, self.published)
         return bytes(out)
 
     def merge(self, data: bytes, pos: int, end: int) -> None:
@@ -904,6 +909,8 @@ class SlotInfo(Message):
                     self.error = Error()
                 self.error.merge(data, pos, pos + size)
                 pos += size
+            elif tag == 56:
+                self.published, pos = get_bool(data, pos, end)
             else:
                 pos = skip(data, pos, end, tag)
 
@@ -932,6 +939,282 @@ class SlotsReply(Message):
                 item = SlotInfo()
                 item.merge(data, pos, pos + size)
                 self.slots.append(item)
+                pos += size
+            else:
+                pos = skip(data, pos, end, tag)
+
+
+class PublishRequest(Message):
+    """Publishes slots, read-only: what they hold now can be borrowed by other sessions, without a copy. What is published is
+    not consumed by any execution, also not by the session's own. It stays published until it is withdrawn, or the session
+    is closed; who has borrowed it keeps it. Its memory counts as this session's, once.
+    """
+
+    __slots__ = ("name", "slots", "everybody", "uids")
+
+    def __init__(
+        self,
+        name: str = "",
+        slots: Iterable[str] = (),
+        everybody: bool = False,
+        uids: Iterable[int] = (),
+    ) -> None:
+        self.name: str = name
+        self.slots: list[str] = list(slots)
+        self.everybody: bool = everybody
+        self.uids: list[int] = list(uids)
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        if self.name:
+            out += b"\x0a"
+            put_string(out, self.name)
+        for value in self.slots:
+            out += b"\x12"
+            put_string(out, value)
+        if self.everybody:
+            out += b"\x18"
+            put_bool(out, self.everybody)
+        if self.uids:
+            packed = bytearray()
+            for value in self.uids:
+                put_uint32(packed, value)
+            out += b"\x22"
+            put_bytes(out, packed)
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 10:
+                self.name, pos = get_string(data, pos, end)
+            elif tag == 18:
+                value, pos = get_string(data, pos, end)
+                self.slots.append(value)
+            elif tag == 24:
+                self.everybody, pos = get_bool(data, pos, end)
+            elif tag == 32:
+                value, pos = get_uint32(data, pos, end)
+                self.uids.append(value)
+            elif tag == 34:
+                size, pos = get_size(data, pos, end)
+                stop = pos + size
+                while pos < stop:
+                    value, pos = get_uint32(data, pos, stop)
+                    self.uids.append(value)
+            else:
+                pos = skip(data, pos, end, tag)
+
+
+class WithdrawRequest(Message):
+    __slots__ = ("name",)
+
+    def __init__(
+        self,
+        name: str = "",
+    ) -> None:
+        self.name: str = name
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        if self.name:
+            out += b"\x0a"
+            put_string(out, self.name)
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 10:
+                self.name, pos = get_string(data, pos, end)
+            else:
+                pos = skip(data, pos, end, tag)
+
+
+class BorrowedSlot(Message):
+    __slots__ = ("slot", "as")
+
+    def __init__(
+        self,
+        slot: str = "",
+        as: str = "",
+    ) -> None:
+        self.slot: str = slot
+        self.as: str = as
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        if self.slot:
+            out += b"\x0a"
+            put_string(out, self.slot)
+        if self.as:
+            out += b"\x12"
+            put_string(out, self.as)
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 10:
+                self.slot, pos = get_string(data, pos, end)
+            elif tag == 18:
+                self.as, pos = get_string(data, pos, end)
+            else:
+                pos = skip(data, pos, end, tag)
+
+
+class BorrowRequest(Message):
+    """The slots hold what is published from now on. All of them, or none where one cannot be."""
+
+    __slots__ = ("name", "slots")
+
+    def __init__(
+        self,
+        name: str = "",
+        slots: Iterable[BorrowedSlot] = (),
+    ) -> None:
+        self.name: str = name
+        self.slots: list[BorrowedSlot] = list(slots)
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        if self.name:
+            out += b"\x0a"
+            put_string(out, self.name)
+        for value in self.slots:
+            out += b"\x12"
+            put_bytes(out, value.encode())
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 10:
+                self.name, pos = get_string(data, pos, end)
+            elif tag == 18:
+                size, pos = get_size(data, pos, end)
+                item = BorrowedSlot()
+                item.merge(data, pos, pos + size)
+                self.slots.append(item)
+                pos += size
+            else:
+                pos = skip(data, pos, end, tag)
+
+
+class PublicationInfo(Message):
+    __slots__ = ("name", "session", "session_name", "local", "uid", "own", "everybody", "slots", "bytes", "borrowed")
+
+    def __init__(
+        self,
+        name: str = "",
+        session: int = 0,
+        session_name: str = "",
+        local: bool = False,
+        uid: int = 0,
+        own: bool = False,
+        everybody: bool = False,
+        slots: int = 0,
+        bytes: int = 0,
+        borrowed: int = 0,
+    ) -> None:
+        self.name: str = name
+        self.session: int = session
+        self.session_name: str = session_name
+        self.local: bool = local
+        self.uid: int = uid
+        self.own: bool = own
+        self.everybody: bool = everybody
+        self.slots: int = slots
+        self.bytes: int = bytes
+        self.borrowed: int = borrowed
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        if self.name:
+            out += b"\x0a"
+            put_string(out, self.name)
+        if self.session:
+            out += b"\x10"
+            put_uint64(out, self.session)
+        if self.session_name:
+            out += b"\x1a"
+            put_string(out, self.session_name)
+        if self.local:
+            out += b"\x20"
+            put_bool(out, self.local)
+        if self.uid:
+            out += b"\x28"
+            put_uint32(out, self.uid)
+        if self.own:
+            out += b"\x30"
+            put_bool(out, self.own)
+        if self.everybody:
+            out += b"\x38"
+            put_bool(out, self.everybody)
+        if self.slots:
+            out += b"\x40"
+            put_uint64(out, self.slots)
+        if self.bytes:
+            out += b"\x48"
+            put_uint64(out, self.bytes)
+        if self.borrowed:
+            out += b"\x50"
+            put_uint64(out, self.borrowed)
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 10:
+                self.name, pos = get_string(data, pos, end)
+            elif tag == 16:
+                self.session, pos = get_uint64(data, pos, end)
+            elif tag == 26:
+                self.session_name, pos = get_string(data, pos, end)
+            elif tag == 32:
+                self.local, pos = get_bool(data, pos, end)
+            elif tag == 40:
+                self.uid, pos = get_uint32(data, pos, end)
+            elif tag == 48:
+                self.own, pos = get_bool(data, pos, end)
+            elif tag == 56:
+                self.everybody, pos = get_bool(data, pos, end)
+            elif tag == 64:
+                self.slots, pos = get_uint64(data, pos, end)
+            elif tag == 72:
+                self.bytes, pos = get_uint64(data, pos, end)
+            elif tag == 80:
+                self.borrowed, pos = get_uint64(data, pos, end)
+            else:
+                pos = skip(data, pos, end, tag)
+
+
+class PublishedReply(Message):
+    """Those that the session may borrow."""
+
+    __slots__ = ("publications",)
+
+    def __init__(
+        self,
+        publications: Iterable[PublicationInfo] = (),
+    ) -> None:
+        self.publications: list[PublicationInfo] = list(publications)
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        for value in self.publications:
+            out += b"\x0a"
+            put_bytes(out, value.encode())
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 10:
+                size, pos = get_size(data, pos, end)
+                item = PublicationInfo()
+                item.merge(data, pos, pos + size)
+                self.publications.append(item)
                 pos += size
             else:
                 pos = skip(data, pos, end, tag)
