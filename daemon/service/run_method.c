@@ -24,8 +24,10 @@ typedef struct {
   uint32_t *fed_by;
   bool *slot_has; /* outputs that a slot holds at the end, however it comes */
   pjrtd_device_buffer **args;
-  pjrtd_status *error;             /* by the job; owned, as is the next */
-  pjrtd_status *abandoned_because; /* NULL: it was not */
+  pjrtd_fetched_part *parts;          /* owned: what is told of the values, the same each time */
+  Pjrtd__V1__FetchedTensor **fetched; /* behind them */
+  pjrtd_status *error;                /* by the job; owned, as is the next */
+  pjrtd_status *abandoned_because;    /* NULL: it was not */
   uint64_t steps_wanted, progress_ns, told_ns;
   bool prepared; /* by the job */
   bool set_up, submitted;
@@ -236,8 +238,11 @@ static pjrtd_status *set_up(run_call *run) {
     steps->max_items = (size_t)(PJRTD_RUN_VALUES_BYTES / steps->fetch_bytes);
   if (!steps->every && steps->max_items > 1) steps->max_items = 1;
   steps->values = pjrtd_malloc(steps->max_items * steps->fetch_bytes + 1);
+  run->parts = pjrtd_malloc(work->num_fetch * (sizeof *run->parts + sizeof *run->fetched) + 1);
   work->device_outputs = pjrtd_calloc(2 * steps->num_outputs + 1, sizeof *work->device_outputs);
-  if (!steps->values || !work->device_outputs) return pjrtd_status_oom();
+  if (!steps->values || !run->parts || !work->device_outputs) return pjrtd_status_oom();
+  run->fetched = (Pjrtd__V1__FetchedTensor **)(run->parts + work->num_fetch);
+  pjrtd_execute_describe_fetched(work, run->parts, run->fetched);
   steps->last = work->device_outputs;
   steps->next = work->device_outputs + steps->num_outputs;
   return PJRTD_OK;
@@ -268,6 +273,7 @@ static void run_free(run_call *run) {
   pjrtd_run_deinit(&run->run);
   for (size_t i = 0; i < run->work.num_stacked; i++) pjrtd_staging_destroy(run->copies[i]);
   pjrtd_free(run->work.device_outputs);
+  pjrtd_free(run->parts);
   pjrtd_execute_release(&run->work);
   pjrtd_status_destroy(run->error);
   pjrtd_status_destroy(run->abandoned_because);
@@ -286,63 +292,48 @@ static void fail(run_call *run, pjrtd_status *status) {
 
 /* ---- telling ---- */
 
-static void fill_reply(const run_call *run, Pjrtd__V1__RunReply *reply, uint64_t steps) {
+static void fill_reply(const run_call *run, Pjrtd__V1__RunReply *reply, uint64_t steps, bool with_values) {
   pjrtd__v1__run_reply__init(reply);
   reply->steps = steps;
   reply->execute_ns = run->run.execute_ns;
+  if (!with_values) return;
+  reply->fetched = run->fetched;
+  reply->n_fetched = run->work.num_fetch;
 }
 
-/* The items that the job left; the last step's are told with the reply. */
-static void tell(run_call *run, bool ended) {
+/* The items that the job left. */
+static void tell(run_call *run, size_t num_items) {
   pjrtd_run_steps *steps = &run->run;
   pjrtd_call *call = &run->call;
-  PJRTD_AUTO_FREE void *block = NULL;
-  size_t num_fetch = run->work.num_fetch;
-  pjrtd_fetched_part *parts = NULL;
-  Pjrtd__V1__FetchedTensor **list = NULL;
-  if (call->peer && !call->header.quiet && (steps->num_items || ended)) {
-    block = pjrtd_malloc(num_fetch * (sizeof *parts + sizeof *list) + 1);
-    if (!block) {
-      pjrtd_call_fail(call, pjrtd_status_oom());
-    } else {
-      parts = block;
-      list = (Pjrtd__V1__FetchedTensor **)(parts + num_fetch);
-    }
-  }
+  if (!call->peer) return;
   uint64_t now_ns = run->progress_ns ? pjrtd_clock_now_ns() : 0;
-  if (call->peer) {
-    uint32_t bytes = parts ? pjrtd_execute_describe_fetched(&run->work, parts, list) : 0;
-    bool reply_has_item = ended && steps->num_items && steps->items[steps->num_items - 1] == steps->steps;
-    Pjrtd__V1__RunReply reply;
-    for (size_t i = 0; parts && i < steps->num_items - reply_has_item; i++) {
-      fill_reply(run, &reply, steps->items[i]);
-      reply.fetched = list;
-      reply.n_fetched = num_fetch;
-      pjrtd_answer_item(call->peer, &call->header, &reply.base, steps->values + i * steps->fetch_bytes, bytes);
-      run->told_ns = now_ns;
-    }
-    if (!ended && run->progress_ns && now_ns - run->told_ns >= run->progress_ns) {
-      fill_reply(run, &reply, steps->steps);
-      pjrtd_answer_item(call->peer, &call->header, &reply.base, NULL, 0);
-      run->told_ns = now_ns;
-    }
-    if (ended) {
-      fill_reply(run, &reply, steps->steps);
-      reply.stopped = steps->stopped;
-      if (reply_has_item && num_fetch) {
-        reply.fetched = list;
-        reply.n_fetched = num_fetch;
-      } else {
-        bytes = 0;
-      }
-      uint8_t *bulk;
-      if (pjrtd_answer_begin(call->peer, &call->header, &reply.base, bytes, &bulk)) {
-        if (bytes) memcpy(bulk, steps->values + (steps->num_items - 1) * steps->fetch_bytes, bytes);
-        pjrtd_answer_end(call->peer);
-      }
-    }
+  Pjrtd__V1__RunReply item;
+  for (size_t i = 0; i < num_items; i++) {
+    fill_reply(run, &item, steps->items[i], true);
+    pjrtd_answer_item(call->peer, &call->header, &item.base, steps->values + i * steps->fetch_bytes,
+                      (uint32_t)steps->fetch_bytes);
+    run->told_ns = now_ns;
   }
-  steps->num_items = 0;
+  if (!run->progress_ns || now_ns - run->told_ns < run->progress_ns) return;
+  fill_reply(run, &item, steps->steps, false);
+  pjrtd_answer_item(call->peer, &call->header, &item.base, NULL, 0);
+  run->told_ns = now_ns;
+}
+
+/* With the last step's values, where the job left them. */
+static void answer(run_call *run) {
+  pjrtd_run_steps *steps = &run->run;
+  size_t last = steps->num_items;
+  bool with_values = last && steps->items[last - 1] == steps->steps;
+  tell(run, with_values ? last - 1 : last);
+  Pjrtd__V1__RunReply reply;
+  fill_reply(run, &reply, steps->steps, with_values);
+  reply.stopped = steps->stopped;
+  uint32_t bytes = with_values ? (uint32_t)steps->fetch_bytes : 0;
+  uint8_t *bulk;
+  if (!pjrtd_answer_begin(run->call.peer, &run->call.header, &reply.base, bytes, &bulk)) return;
+  if (bytes) memcpy(bulk, steps->values + (last - 1) * bytes, bytes);
+  pjrtd_answer_end(run->call.peer);
 }
 
 /* ---- slices ---- */
@@ -390,25 +381,24 @@ static void slice_done(pjrtd_job *job) {
     pjrtd_status_destroy(run->error);
     run->error = PJRTD_TAKE(job->refusal);
   }
-  if (run->run.steps) {
-    run->work.program->measured_ns = run->run.execute_ns / run->run.steps;
-    run->work.program->ran_in_call = true;
-  }
+  if (run->run.steps) run->work.program->measured_ns = run->run.execute_ns / run->run.steps;
   if (run->abandoned_because) {
     settle(run, run->error ? run->error : run->abandoned_because);
     run_free(run);
     return;
   }
-  bool ended = !run->error && pjrtd_run_has_ended(&run->run);
-  if (ended) settle(run, PJRTD_OK); /* before the answer: it may be the last that is heard of the outputs */
-  tell(run, ended);
-  if (run->error) {
-    fail(run, PJRTD_TAKE(run->error));
-  } else if (ended) {
+  if (!run->error && pjrtd_run_has_ended(&run->run)) {
+    settle(run, PJRTD_OK);
+    answer(run);
     run_free(run);
-  } else {
-    go_on(run);
+    return;
   }
+  tell(run, run->run.num_items);
+  run->run.num_items = 0;
+  if (run->error)
+    fail(run, PJRTD_TAKE(run->error));
+  else
+    go_on(run);
 }
 
 static void run_ready(pjrtd_operation *operation) {

@@ -207,7 +207,7 @@ def test_cancelling_stops_between_steps(client: RawClient) -> None:
 def test_a_deadline_stops_it(client: RawClient) -> None:
     program = client.compile(COUNT)
     bind_ints(client, i=0, end=2**31 - 1)
-    failed = client.failure_of(start(client, program, ["i", "end"], {0: "i"}, run=dict(steps=10**18), deadline_ns=50_000_000))
+    failed = client.failure_of(start(client, program, ["i", "end"], {0: "i"}, run=dict(steps=10**18), deadline_ns=int(300_000_000 * PATIENCE)))
     assert failed.code == DEADLINE_EXCEEDED
     (reached,) = struct.unpack("<i", value(client, "i"))
     assert reached > 0
