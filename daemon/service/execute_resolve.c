@@ -103,6 +103,8 @@ static pjrtd_status *resolve_slots(const pjrtd_request *request, const Pjrtd__V1
       return PJRTD_INVALID("slot '%.255s' is for position %u: positions must increase", from->slot, from->position);
     pjrtd_buffer *buffer = pjrtd_slots_find(&request->peer->session->slots, from->slot);
     if (!buffer) return pjrtd_status_context(pjrtd_session_no_slot(from->slot), "argument %u", from->position);
+    /* The slot may be about to get another. */
+    pjrtd_resource_retain(&buffer->resource);
     work->args[from->position] = buffer;
     work->slot_args[i] = (struct pjrtd_slot_argument){.position = from->position, .slot = from->slot};
     work->num_slot_args = i + 1;
@@ -214,6 +216,8 @@ void pjrtd_execute_poison(pjrtd_execute_work *work, pjrtd_status *error) {
 void pjrtd_execute_release(pjrtd_execute_work *work) {
   for (size_t i = 0; i < work->num_outputs; i++)
     if (work->outputs[i]) pjrtd_resource_release(&work->outputs[i]->resource);
+  for (size_t i = 0; i < work->num_slot_args; i++)
+    pjrtd_resource_release(&work->args[work->slot_args[i].position]->resource);
   pjrtd_free(PJRTD_TAKE(work->inline_data));
 }
 

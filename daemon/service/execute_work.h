@@ -25,7 +25,7 @@ typedef struct {
     const uint8_t *data;
   } * inline_args;
   size_t num_inline_args;
-  /* By position; their buffers are among `args`. */
+  /* By position; their buffers are among `args`, retained. */
   struct pjrtd_slot_argument {
     uint32_t position;
     const char *slot;
@@ -61,7 +61,7 @@ typedef struct {
 PJRTD_MUST_USE pjrtd_status *pjrtd_execute_resolve(pjrtd_request *request, const Pjrtd__V1__ExecuteRequest *wanted,
                                                    bool repeated, pjrtd_execute_arrays *arrays,
                                                    pjrtd_execute_work *out_work);
-/* Copies a resolved work to `place`, of so many bytes, to outlive its request; the outputs' references move. */
+/* Copies a resolved work to `place`, of so many bytes, to outlive its request; the references move. */
 size_t pjrtd_execute_kept_bytes(const pjrtd_execute_work *work);
 PJRTD_MUST_USE pjrtd_status *pjrtd_execute_keep(const pjrtd_request *request, const pjrtd_execute_work *now,
                                                 void *place, pjrtd_execute_work *out_work);
@@ -70,7 +70,7 @@ uint32_t pjrtd_execute_num_holds(const pjrtd_execute_work *work);
 void pjrtd_execute_hold(const pjrtd_execute_work *work, pjrtd_operation *operation);
 /* Fails all outputs. */
 void pjrtd_execute_poison(pjrtd_execute_work *work, pjrtd_status *error);
-/* Gives up the references to the outputs, and what was kept. */
+/* Gives up the references to outputs and slots' buffers, and what was kept. */
 void pjrtd_execute_release(pjrtd_execute_work *work);
 
 bool pjrtd_execute_is_stacked(const pjrtd_execute_work *work, size_t position);
