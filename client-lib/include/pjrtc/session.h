@@ -1,0 +1,109 @@
+/* pjrtc: sessions. Part of pjrtc.h. */
+#ifndef PJRTC_SESSION_H_
+#define PJRTC_SESSION_H_
+
+#include "client.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define PJRTC_TOKEN_BYTES 128
+
+/* A connection has a session from the start; this opens another one after pjrtc_session_close, or names the one that
+ * there is. `out_token`, of PJRTC_TOKEN_BYTES, receives the secret that gives the right to it; it may be NULL. */
+PJRTC_API pjrtc_code pjrtc_session_open(pjrtc_client *client, uint64_t *out_session, char *out_token,
+                                        pjrtc_error *error);
+/* Frees every buffer and program of the session. Calls after it fail with FAILED_PRECONDITION. The counts may be
+ * NULL. */
+PJRTC_API pjrtc_code pjrtc_session_close(pjrtc_client *client, uint64_t *out_buffers_freed,
+                                         uint64_t *out_programs_freed, pjrtc_error *error);
+
+/* Lets the session outlive its connections by `ttl_ns` (0: the server's session_lease_seconds where it has a name, else
+ * not at all), and names it: 1 to 64 letters, digits, '.', '_' or '-'; NULL: without a name. Before anything was
+ * uploaded, compiled or executed. ALREADY_EXISTS: another session of yours has the name. */
+PJRTC_API pjrtc_code pjrtc_session_keep(pjrtc_client *client, const char *name, uint64_t ttl_ns, pjrtc_error *error);
+
+typedef struct pjrtc_attach_options {
+  size_t struct_size;
+  const char *name;  /* of a session of yours, over the local socket; or */
+  const char *token; /* its token */
+  bool create;       /* where there is none of that name, the connection's own becomes it */
+  bool join;         /* beside the connections that take part already; otherwise those are ended */
+  uint64_t ttl_ns;   /* with create: see pjrtc_session_keep */
+} pjrtc_attach_options;
+
+typedef struct pjrtc_attached {
+  size_t struct_size;
+  uint64_t session;
+  uint32_t connections; /* that take part, this one included */
+  bool created;
+  char token[PJRTC_TOKEN_BYTES]; /* a secret */
+} pjrtc_attached;
+
+/* Takes part in another session, in place of the connection's own, which must be new: buffers and programs of it can be
+ * used by their ids. `out_attached`, with struct_size set, may be NULL. NOT_FOUND: there is no such session; it may
+ * have ended, or the server was started anew. */
+PJRTC_API pjrtc_code pjrtc_session_attach(pjrtc_client *client, const pjrtc_attach_options *options,
+                                          pjrtc_attached *out_attached, pjrtc_error *error);
+
+typedef struct pjrtc_session_connection {
+  size_t struct_size;
+  uint32_t pid; /* 0: not on the server's host */
+  uint32_t id_prefix;
+  const char *command, *client_name, *transport; /* "python3", "libpjrtc 0.1.0", "unix" */
+} pjrtc_session_connection;
+
+typedef struct pjrtc_session_buffer {
+  size_t struct_size;
+  uint64_t buffer;
+  uint64_t bytes; /* on the device */
+  pjrtc_type type;
+  int32_t device;
+} pjrtc_session_buffer;
+
+typedef struct pjrtc_session_info {
+  size_t struct_size;
+  uint64_t session;
+  const char *name; /* "": none */
+  bool own;         /* the one of this connection */
+  bool local;       /* its owner is a user of the server's host: `uid` */
+  uint32_t uid;
+  uint64_t buffers, programs, buffer_bytes, calls_in_flight;
+  uint64_t age_ns, idle_ns, ttl_ns;
+  uint64_t lease_left_ns; /* until it ends; 0: somebody takes part */
+  const pjrtc_session_connection *const *connections;
+  size_t num_connections;
+  const pjrtc_session_buffer *const *largest;
+  size_t num_largest;
+} pjrtc_session_info;
+
+typedef struct pjrtc_sessions {
+  size_t struct_size;
+  const pjrtc_session_info *const *sessions;
+  size_t num_sessions;
+} pjrtc_sessions;
+
+/* Your sessions; everybody's where you run the server or are root. `session` (0) and `name` (NULL) narrow it to one, of
+ * which NOT_FOUND says that there is none. Each tells its `num_largest` largest buffers, at most 64; the server looks
+ * at 65536 buffers in all, so ask for one session where there may be more. */
+PJRTC_API pjrtc_code pjrtc_get_sessions(pjrtc_client *client, uint64_t session, const char *name, uint32_t num_largest,
+                                        pjrtc_sessions **out_sessions, pjrtc_error *error);
+PJRTC_API void pjrtc_sessions_destroy(pjrtc_sessions *sessions);
+/* Ends one of them, whoever takes part in it: as pjrtc_session_close does with the connection's own. */
+PJRTC_API pjrtc_code pjrtc_session_close_other(pjrtc_client *client, uint64_t session, const char *name,
+                                               uint64_t *out_buffers_freed, uint64_t *out_programs_freed,
+                                               pjrtc_error *error);
+
+/* Waits until every call that was started before has ended, at most `timeout_ns` (0: no limit). Returns the first
+ * failure of a quiet call since the last sync, with `error->call` its number; or the failure of the sync itself, with
+ * `error->call` 0. Futures' own failures are not in it. The form with a future is done likewise. */
+PJRTC_API pjrtc_code pjrtc_sync(pjrtc_client *client, uint64_t timeout_ns, pjrtc_error *error);
+PJRTC_API pjrtc_code pjrtc_sync_start(pjrtc_client *client, uint64_t timeout_ns, pjrtc_future **out_future,
+                                      pjrtc_error *error);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* PJRTC_SESSION_H_ */
