@@ -16,9 +16,14 @@ enum {
   REQUEST_OUTPUTS = 3,
   REQUEST_FETCH = 4,
   REQUEST_INLINE_ARGS = 5,
+  REQUEST_SLOT_ARGS = 6,
+  REQUEST_FEED_BACK = 7,
+  REQUEST_NON_DONATABLE = 8,
   INLINE_POSITION = 1,
   INLINE_TYPE = 2,
   INLINE_DATA_BYTES = 3,
+  SLOT_POSITION = 1, /* of SlotArgument; FeedBack's output has the same number */
+  SLOT_NAME = 2,
   TYPE_DTYPE = 1,
   TYPE_DIMS = 2,
   REPLY_FETCHED = 1,
@@ -31,21 +36,35 @@ enum {
 
 /* ---- Request ---- */
 
+static bool is_inline(const pjrtc_argument *arg) {
+  return !arg->buffer && !arg->slot;
+}
+
+static pjrtc_failure *check_inline(const pjrtc_argument *arg, uint64_t *out_size_bytes) {
+  pjrtc_failure *failure = pjrtc_tensor_check(&arg->type, out_size_bytes);
+  if (!failure && *out_size_bytes && !arg->data)
+    failure = pjrtc_failure_make(PJRTC_INVALID_ARGUMENT, NULL, "there is neither a buffer nor a slot nor data");
+  return failure;
+}
+
+static pjrtc_failure *of_argument(size_t position, pjrtc_failure *failure) {
+  pjrtc_failure *outer = pjrtc_failure_make(failure->code, NULL, "argument %zu: %s", position, failure->message);
+  pjrtc_failure_release(failure);
+  return outer;
+}
+
 pjrtc_failure *pjrtc_execute_request_check(const pjrtc_execute_request *request, uint32_t max_inline_bytes,
                                            uint64_t *out_inline_bytes) {
   uint64_t total = 0;
   for (size_t i = 0; i < request->num_args; i++) {
     const pjrtc_argument *arg = &request->args[i];
-    if (arg->buffer) continue;
+    if (arg->buffer && arg->slot)
+      return pjrtc_failure_make(PJRTC_INVALID_ARGUMENT, NULL, "argument %zu is both a buffer and slot '%s'", i,
+                                arg->slot);
+    if (!is_inline(arg)) continue;
     uint64_t size_bytes;
-    pjrtc_failure *failure = pjrtc_tensor_check(&arg->type, &size_bytes);
-    if (!failure && size_bytes && !arg->data)
-      failure = pjrtc_failure_make(PJRTC_INVALID_ARGUMENT, NULL, "there is neither a buffer nor data");
-    if (failure) {
-      pjrtc_failure *outer = pjrtc_failure_make(failure->code, NULL, "argument %zu: %s", i, failure->message);
-      pjrtc_failure_release(failure);
-      return outer;
-    }
+    pjrtc_failure *failure = check_inline(arg, &size_bytes);
+    if (failure) return of_argument(i, failure);
     total += size_bytes > max_inline_bytes ? (uint64_t)max_inline_bytes + 1 : size_bytes;
   }
   if (total > max_inline_bytes)
@@ -56,6 +75,9 @@ pjrtc_failure *pjrtc_execute_request_check(const pjrtc_execute_request *request,
       return pjrtc_failure_make(PJRTC_INVALID_ARGUMENT, NULL,
                                 "the positions to fetch must increase: %" PRIu32 " follows %" PRIu32,
                                 request->fetch[i].position, request->fetch[i - 1].position);
+  for (size_t i = 0; i < request->num_feed_back; i++)
+    if (!request->feed_back[i].slot)
+      return pjrtc_failure_make(PJRTC_INVALID_ARGUMENT, NULL, "feed_back[%zu] names no slot", i);
   *out_inline_bytes = total;
   return NULL;
 }
@@ -87,8 +109,13 @@ static size_t inline_size(size_t position, const pjrtc_argument *arg) {
          (data_bytes ? 1 + pjrtc_varint_size(data_bytes) : 0);
 }
 
+/* A SlotArgument, or a FeedBack. */
+static size_t slot_size(size_t position, size_t name_bytes) {
+  return (position ? 1 + pjrtc_varint_size(position) : 0) + (name_bytes ? bytes_field_size(name_bytes) : 0);
+}
+
 typedef struct {
-  size_t args, outputs, fetch;
+  size_t args, outputs, fetch, non_donatable;
 } packed_sizes;
 
 static packed_sizes packed_sizes_of(const pjrtc_execute_request *request) {
@@ -96,6 +123,8 @@ static packed_sizes packed_sizes_of(const pjrtc_execute_request *request) {
   for (size_t i = 0; i < request->num_args; i++) sizes.args += pjrtc_varint_size(request->args[i].buffer);
   for (size_t i = 0; i < request->num_outputs; i++) sizes.outputs += pjrtc_varint_size(request->outputs[i]);
   for (size_t i = 0; i < request->num_fetch; i++) sizes.fetch += pjrtc_varint_size(request->fetch[i].position);
+  for (size_t i = 0; i < request->num_non_donatable; i++)
+    sizes.non_donatable += pjrtc_varint_size(request->non_donatable[i]);
   return sizes;
 }
 
@@ -105,8 +134,16 @@ size_t pjrtc_execute_request_size(const pjrtc_execute_request *request) {
   if (request->num_args) total += bytes_field_size(sizes.args);
   if (request->num_outputs) total += bytes_field_size(sizes.outputs);
   if (request->num_fetch) total += bytes_field_size(sizes.fetch);
-  for (size_t i = 0; i < request->num_args; i++)
-    if (!request->args[i].buffer) total += bytes_field_size(inline_size(i, &request->args[i]));
+  for (size_t i = 0; i < request->num_args; i++) {
+    const pjrtc_argument *arg = &request->args[i];
+    if (is_inline(arg))
+      total += bytes_field_size(inline_size(i, arg));
+    else if (arg->slot)
+      total += bytes_field_size(slot_size(i, strlen(arg->slot)));
+  }
+  for (size_t i = 0; i < request->num_feed_back; i++)
+    total += bytes_field_size(slot_size(request->feed_back[i].output, strlen(request->feed_back[i].slot)));
+  if (request->num_non_donatable) total += bytes_field_size(sizes.non_donatable);
   return total;
 }
 
@@ -126,6 +163,17 @@ static uint8_t *write_inline(uint8_t *out, size_t position, const pjrtc_argument
   return out;
 }
 
+static uint8_t *write_slot(uint8_t *out, unsigned field, size_t position, const char *name) {
+  size_t name_bytes = strlen(name);
+  out = pjrtc_tag_put(out, field, PJRTC_WIRE_BYTES);
+  out = pjrtc_varint_put(out, slot_size(position, name_bytes));
+  if (position) out = pjrtc_varint_put(pjrtc_tag_put(out, SLOT_POSITION, PJRTC_WIRE_VARINT), position);
+  if (!name_bytes) return out;
+  out = pjrtc_varint_put(pjrtc_tag_put(out, SLOT_NAME, PJRTC_WIRE_BYTES), name_bytes);
+  memcpy(out, name, name_bytes);
+  return out + name_bytes;
+}
+
 uint8_t *pjrtc_execute_request_write(const pjrtc_execute_request *request, uint8_t *out) {
   packed_sizes sizes = packed_sizes_of(request);
   out = pjrtc_varint_put(pjrtc_tag_put(out, REQUEST_PROGRAM, PJRTC_WIRE_VARINT), request->program);
@@ -142,14 +190,22 @@ uint8_t *pjrtc_execute_request_write(const pjrtc_execute_request *request, uint8
     for (size_t i = 0; i < request->num_fetch; i++) out = pjrtc_varint_put(out, request->fetch[i].position);
   }
   for (size_t i = 0; i < request->num_args; i++)
-    if (!request->args[i].buffer) out = write_inline(out, i, &request->args[i]);
+    if (is_inline(&request->args[i])) out = write_inline(out, i, &request->args[i]);
+  for (size_t i = 0; i < request->num_args; i++)
+    if (request->args[i].slot) out = write_slot(out, REQUEST_SLOT_ARGS, i, request->args[i].slot);
+  for (size_t i = 0; i < request->num_feed_back; i++)
+    out = write_slot(out, REQUEST_FEED_BACK, request->feed_back[i].output, request->feed_back[i].slot);
+  if (request->num_non_donatable) {
+    out = pjrtc_varint_put(pjrtc_tag_put(out, REQUEST_NON_DONATABLE, PJRTC_WIRE_BYTES), sizes.non_donatable);
+    for (size_t i = 0; i < request->num_non_donatable; i++) out = pjrtc_varint_put(out, request->non_donatable[i]);
+  }
   return out;
 }
 
 uint8_t *pjrtc_execute_request_write_data(const pjrtc_execute_request *request, uint8_t *out) {
   for (size_t i = 0; i < request->num_args; i++) {
     const pjrtc_argument *arg = &request->args[i];
-    if (arg->buffer) continue;
+    if (!is_inline(arg)) continue;
     uint64_t data_bytes = data_bytes_of(&arg->type);
     if (data_bytes) memcpy(out, arg->data, data_bytes);
     out += data_bytes;

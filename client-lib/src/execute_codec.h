@@ -12,9 +12,14 @@ typedef struct {
   size_t num_outputs;
   const pjrtc_value *fetch;
   size_t num_fetch;
+  const pjrtc_feed_back *feed_back;
+  size_t num_feed_back;
+  const uint32_t *non_donatable;
+  size_t num_non_donatable;
 } pjrtc_execute_request;
 
-/* Checks the arguments given by value and adds up their bytes. NULL is success. */
+/* Checks what the server could not tell apart any more, and adds up the bytes of the arguments given by value. NULL is
+ * success. */
 pjrtc_failure *pjrtc_execute_request_check(const pjrtc_execute_request *request, uint32_t max_inline_bytes,
                                            uint64_t *out_inline_bytes);
 /* Exact bytes of the message. */

@@ -13,9 +13,11 @@ static pjrtc_failure *decode(pjrtc_future *call, const uint8_t *payload, size_t 
 }
 
 static pjrtc_failure *check(const pjrtc_execute_options *options) {
-  const char *missing = options->num_args && !options->args         ? "args"
-                        : options->num_outputs && !options->outputs ? "outputs"
-                        : options->num_fetch && !options->fetch     ? "fetch"
+  const char *missing = options->num_args && !options->args                     ? "args"
+                        : options->num_outputs && !options->outputs             ? "outputs"
+                        : options->num_fetch && !options->fetch                 ? "fetch"
+                        : options->num_feed_back && !options->feed_back         ? "feed_back"
+                        : options->num_non_donatable && !options->non_donatable ? "non_donatable"
                         : options->result && options->result->struct_size < sizeof *options->result
                             ? "result->struct_size"
                             : NULL;
@@ -40,6 +42,10 @@ static pjrtc_failure *start(pjrtc_client *client, const pjrtc_execute_options *o
       .num_outputs = options->num_outputs,
       .fetch = options->fetch,
       .num_fetch = options->num_fetch,
+      .feed_back = options->feed_back,
+      .num_feed_back = options->num_feed_back,
+      .non_donatable = options->non_donatable,
+      .num_non_donatable = options->num_non_donatable,
   };
   pjrtc_request request = {.method = PJRTC_METHOD_execute, .timeout_ns = options->timeout_ns, .quiet = quiet};
   *out_call = NULL;

@@ -75,8 +75,11 @@ static pjrtc_session_info *read_session(pjrtc_reply_arena *arena, const Pjrtd__V
   for (size_t i = 0; i < m->n_largest; i++) {
     const Pjrtd__V1__SessionBuffer *from = m->largest[i];
     if (!(largest[i] = pjrtc_reply_arena_zalloc(arena, sizeof *largest[i]))) return NULL;
-    *largest[i] = (pjrtc_session_buffer){
-        .struct_size = sizeof *largest[i], .buffer = from->buffer, .bytes = from->bytes, .device = from->device};
+    *largest[i] = (pjrtc_session_buffer){.struct_size = sizeof *largest[i],
+                                         .buffer = from->buffer,
+                                         .bytes = from->bytes,
+                                         .device = from->device,
+                                         .slot = from->slot};
     if (from->type && from->type->n_dims <= PJRTC_MAX_RANK)
       largest[i]->type = (pjrtc_type){(pjrtc_dtype)from->type->dtype, (uint32_t)from->type->n_dims, from->type->dims};
   }
@@ -97,7 +100,8 @@ static pjrtc_session_info *read_session(pjrtc_reply_arena *arena, const Pjrtd__V
                                .connections = (const pjrtc_session_connection *const *)connections,
                                .num_connections = m->n_connections,
                                .largest = (const pjrtc_session_buffer *const *)largest,
-                               .num_largest = m->n_largest};
+                               .num_largest = m->n_largest,
+                               .slots = m->slots};
   return info;
 }
 

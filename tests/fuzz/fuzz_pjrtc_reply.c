@@ -101,6 +101,7 @@ static void fuzz_execute(const uint8_t *data, size_t size) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static pjrtc_reply_object_reader *const readers[] = {pjrtc_read_info,  pjrtc_read_devices, pjrtc_read_memories,
                                                        pjrtc_read_stats, pjrtc_read_compile, pjrtc_read_description};
+  static pjrtc_reply_object_reader *const more[] = {pjrtc_read_sessions, pjrtc_read_slots};
   if (!size) return 0;
   unsigned choice = *data++;
   size--;
@@ -112,5 +113,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     pjrtc_failure_release(pjrtc_error_reply_read(data, size, 1));
   else if (choice == 8)
     fuzz_execute(data, size);
+  else if (choice <= 10)
+    fuzz_object(more[choice - 9], data, size);
   return 0;
 }

@@ -32,7 +32,7 @@
  * connection's session until they are deleted (released), the session is closed, or the connection ends. A call that
  * fails poisons the ids that it was to make: whoever uses one gets the error of the call that failed first, and the id
  * stays until it is deleted. The waiting forms of upload, compile and execute do that deletion themselves and set the
- * ids to 0.
+ * ids to 0. What persists from step to step is better held by slots, names that a session keeps (session.h).
  *
  * THREADS. Any thread may use one connection, and several at once: one of those that wait reads for all. A callback
  * runs on whichever thread moves the connection when the answer arrives; it may start calls and destroy futures, but

@@ -56,10 +56,11 @@ typedef struct pjrtc_session_connection {
 
 typedef struct pjrtc_session_buffer {
   size_t struct_size;
-  uint64_t buffer;
-  uint64_t bytes; /* on the device */
+  uint64_t buffer; /* 0: it has no id any more, a slot holds it */
+  uint64_t bytes;  /* on the device */
   pjrtc_type type;
   int32_t device;
+  const char *slot; /* one that holds it, where it has no id; else "" */
 } pjrtc_session_buffer;
 
 typedef struct pjrtc_session_info {
@@ -76,6 +77,7 @@ typedef struct pjrtc_session_info {
   size_t num_connections;
   const pjrtc_session_buffer *const *largest;
   size_t num_largest;
+  uint64_t slots;
 } pjrtc_session_info;
 
 typedef struct pjrtc_sessions {
@@ -101,6 +103,71 @@ PJRTC_API pjrtc_code pjrtc_session_close_other(pjrtc_client *client, uint64_t se
 PJRTC_API pjrtc_code pjrtc_sync(pjrtc_client *client, uint64_t timeout_ns, pjrtc_error *error);
 PJRTC_API pjrtc_code pjrtc_sync_start(pjrtc_client *client, uint64_t timeout_ns, pjrtc_future **out_future,
                                       pjrtc_error *error);
+
+/* ---- Slots ----------------------------------------------------------------------------------------------------- */
+
+/* A slot is a name of the session's, of 1 to 255 bytes, for a buffer that persists: weights, optimiser state, a cache.
+ * It holds the buffer whatever becomes of the buffer's id. pjrtc_execute takes slots as arguments and feeds outputs
+ * back into them, so that a step is the same request each time, names no new id, and leaves nothing to be deleted.
+ *
+ * Slots are looked up when the server gets a call, in the order in which calls were started. Where a step fails, its
+ * slots have what they had before; unless the step consumed that: then they fail with its error, until something is
+ * bound to them. */
+
+typedef struct pjrtc_slot_binding {
+  const char *slot;
+  uint64_t buffer;
+} pjrtc_slot_binding;
+
+/* The slots, which are made where there are none, hold these buffers from now on; the ids can be deleted. All of them,
+ * or none where one cannot be. RESOURCE_EXHAUSTED: the server's max_session_slots. */
+PJRTC_API pjrtc_code pjrtc_bind(pjrtc_client *client, const pjrtc_slot_binding *bindings, size_t num_bindings,
+                                pjrtc_error *error);
+PJRTC_API pjrtc_code pjrtc_bind_start(pjrtc_client *client, const pjrtc_slot_binding *bindings, size_t num_bindings,
+                                      pjrtc_future **out_future, pjrtc_error *error);
+
+/* Takes slots away. All that exist go; NOT_FOUND names the first that does not. */
+PJRTC_API pjrtc_code pjrtc_unbind(pjrtc_client *client, const char *const *slots, size_t num_slots, pjrtc_error *error);
+PJRTC_API pjrtc_code pjrtc_unbind_start(pjrtc_client *client, const char *const *slots, size_t num_slots,
+                                        pjrtc_future **out_future, pjrtc_error *error);
+
+/* Gives what the slots hold now ids, to download it, say: `num_slots` of them, into `out_buffers`. They are to be
+ * deleted like all others, and keep what they name although the slots go on. */
+PJRTC_API pjrtc_code pjrtc_lookup(pjrtc_client *client, const char *const *slots, size_t num_slots,
+                                  uint64_t *out_buffers, pjrtc_error *error);
+PJRTC_API pjrtc_code pjrtc_lookup_start(pjrtc_client *client, const char *const *slots, size_t num_slots,
+                                        uint64_t *out_buffers, pjrtc_future **out_future, pjrtc_error *error);
+
+typedef enum pjrtc_slot_state {
+  PJRTC_SLOT_UNKNOWN = 0,
+  PJRTC_SLOT_READY = 1,
+  PJRTC_SLOT_PENDING = 2,  /* a call that is under way makes it */
+  PJRTC_SLOT_FAILED = 3,   /* the step that consumed it failed: `code` and `message` */
+  PJRTC_SLOT_CONSUMED = 4, /* donated, and nothing fed back */
+} pjrtc_slot_state;
+
+typedef struct pjrtc_slot {
+  size_t struct_size;
+  const char *slot;
+  pjrtc_slot_state state;
+  int32_t device; /* where it is READY, as are the next two */
+  pjrtc_type type;
+  uint64_t bytes;      /* on the device */
+  pjrtc_code code;     /* where it is FAILED: how */
+  const char *message; /* "" otherwise */
+} pjrtc_slot;
+
+typedef struct pjrtc_slots {
+  size_t struct_size;
+  const pjrtc_slot *const *slots;
+  size_t num_slots;
+} pjrtc_slots;
+
+/* What is in the connection's session's slots: in `num_slots` of them, or in all (0), in no order. OUT_OF_RANGE: there
+ * are more than one answer holds, ask for them by name. NOT_FOUND names the first that does not exist. */
+PJRTC_API pjrtc_code pjrtc_get_slots(pjrtc_client *client, const char *const *slots, size_t num_slots,
+                                     pjrtc_slots **out_slots, pjrtc_error *error);
+PJRTC_API void pjrtc_slots_destroy(pjrtc_slots *slots);
 
 #ifdef __cplusplus
 }

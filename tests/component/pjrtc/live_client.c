@@ -358,6 +358,77 @@ static void kept_sessions(void) {
   client = own;
 }
 
+static void expect(const char *slot, float first) {
+  uint64_t buffer;
+  float back[4];
+  pjrtc_value value = {.data = back, .capacity_bytes = sizeof back};
+  OK(pjrtc_lookup(client, &slot, 1, &buffer, &error));
+  OK(pjrtc_download(client, buffer, &value, 0, &error));
+  CHECK(back[0] == first);
+  OK(pjrtc_delete(client, &buffer, 1, &error));
+}
+
+/* State that stays on the device: bound, stepped without waiting, looked at. */
+static void slots(void) {
+  uint64_t add = compile(add_text), donate = compile(donate_text), x = upload(ones), y = upload(tens), none;
+  pjrtc_slot_binding bindings[] = {{"live.x", x}, {"live.y", y}};
+  OK(pjrtc_bind(client, bindings, 2, &error));
+  uint64_t both[] = {x, y};
+  OK(pjrtc_delete(client, both, 2, &error));
+  pjrtc_argument args[] = {{.slot = "live.x"}, {.slot = "live.y"}};
+  pjrtc_feed_back feed_back[] = {{.output = 0, .slot = "live.x"}};
+  pjrtc_execute_options step = {.struct_size = sizeof step,
+                                .program = add,
+                                .args = args,
+                                .num_args = 2,
+                                .feed_back = feed_back,
+                                .num_feed_back = 1};
+  pjrtc_cork(client);
+  for (int i = 0; i < 1000; i++) OK(pjrtc_execute_start(client, &step, NULL, &error));
+  OK(pjrtc_sync(client, 0, &error));
+  expect("live.x", 10001);
+  /* A step that fails leaves it as it was. */
+  args[1].slot = "live.none";
+  CHECK(pjrtc_execute(client, &step, &error) == PJRTC_NOT_FOUND);
+  expect("live.x", 10001);
+  /* Donated and fed back; then kept by the caller although the program donates it. */
+  pjrtc_execute_options doubled = {.struct_size = sizeof doubled,
+                                   .program = donate,
+                                   .args = args,
+                                   .num_args = 1,
+                                   .feed_back = feed_back,
+                                   .num_feed_back = 1};
+  OK(pjrtc_execute(client, &doubled, &error));
+  expect("live.x", 20002);
+  uint32_t stays[] = {0};
+  feed_back[0].slot = "live.z";
+  doubled.non_donatable = stays, doubled.num_non_donatable = 1;
+  OK(pjrtc_execute(client, &doubled, &error));
+  expect("live.x", 20002);
+  expect("live.z", 40004);
+  const char *names[] = {"live.z", "live.x"};
+  pjrtc_slots *listed;
+  OK(pjrtc_get_slots(client, names, 2, &listed, &error));
+  CHECK(listed->num_slots == 2 && strcmp(listed->slots[0]->slot, "live.z") == 0);
+  CHECK(listed->slots[0]->state == PJRTC_SLOT_READY && listed->slots[0]->bytes == 16);
+  CHECK(listed->slots[1]->type.rank == 1 && listed->slots[1]->type.dims[0] == 4);
+  pjrtc_slots_destroy(listed);
+  /* Donated, and nothing comes back. */
+  args[0].slot = "live.z", doubled.num_non_donatable = 0, doubled.num_feed_back = 0;
+  OK(pjrtc_execute(client, &doubled, &error));
+  OK(pjrtc_get_slots(client, names, 1, &listed, &error));
+  CHECK(listed->slots[0]->state == PJRTC_SLOT_CONSUMED);
+  pjrtc_slots_destroy(listed);
+  OK(pjrtc_unbind(client, names, 2, &error));
+  CHECK(pjrtc_lookup(client, names, 1, &none, &error) == PJRTC_NOT_FOUND && none == 0);
+  CHECK(pjrtc_unbind(client, names, 1, &error) == PJRTC_NOT_FOUND);
+  pjrtc_sessions *sessions;
+  OK(pjrtc_get_sessions(client, 0, NULL, 4, &sessions, &error));
+  for (size_t i = 0; i < sessions->num_sessions; i++)
+    if (sessions->sessions[i]->own) CHECK(sessions->sessions[i]->slots == 1);
+  pjrtc_sessions_destroy(sessions);
+}
+
 static void sessions(void) {
   uint64_t session = 0, buffers = 0, programs = 0;
   char token[PJRTC_TOKEN_BYTES] = "";
@@ -386,6 +457,7 @@ int main(void) {
   data();
   quiet_and_poison();
   futures();
+  slots();
   kept_sessions();
   sessions();
   deadlines_and_cancels(); /* last: it leaves a lane busy */

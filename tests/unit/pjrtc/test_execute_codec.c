@@ -23,13 +23,19 @@ static Pjrtd__V1__ExecuteRequest *through_the_wire(const pjrtc_execute_request *
   return message;
 }
 
+static char long_name[256];
+
 Test(execute_codec, writes_what_protobuf_reads) {
   uint64_t random = 1;
+  memset(long_name, 'n', sizeof long_name - 1);
   for (int round = 0; round < 500; round++) {
     int64_t dims[4];
     uint64_t outputs[40];
     pjrtc_argument args[40];
     pjrtc_value fetch[8];
+    pjrtc_feed_back feed_back[8];
+    uint32_t fixed[8];
+    static const char *const names[] = {"", "x", "a slot with a longer name", long_name};
     memset(args, 0, sizeof args);
     for (int i = 0; i < 4; i++) dims[i] = (int64_t)(next_random(&random) % 300);
     pjrtc_execute_request request = {
@@ -40,23 +46,38 @@ Test(execute_codec, writes_what_protobuf_reads) {
         .num_outputs = next_random(&random) % 40,
         .fetch = fetch,
         .num_fetch = next_random(&random) % 8,
+        .feed_back = feed_back,
+        .num_feed_back = next_random(&random) % 8,
+        .non_donatable = fixed,
+        .num_non_donatable = next_random(&random) % 8,
     };
     for (size_t i = 0; i < request.num_args; i++) {
       if (next_random(&random) % 3)
         args[i].buffer = next_random(&random) >> next_random(&random) % 50 | 1;
+      else if (next_random(&random) % 2)
+        args[i].slot = names[next_random(&random) % 4];
       else
         args[i].type = (pjrtc_type){PJRTC_F32, (uint32_t)(next_random(&random) % 5), dims};
     }
     for (size_t i = 0; i < request.num_outputs; i++) outputs[i] = next_random(&random) >> next_random(&random) % 52;
     for (size_t i = 0; i < request.num_fetch; i++) fetch[i].position = (uint32_t)(i * 100);
+    for (size_t i = 0; i < request.num_feed_back; i++)
+      feed_back[i] = (pjrtc_feed_back){(uint32_t)next_random(&random) % 300, names[next_random(&random) % 4]};
+    for (size_t i = 0; i < request.num_non_donatable; i++) fixed[i] = (uint32_t)(i * 90);
 
     Pjrtd__V1__ExecuteRequest *message = through_the_wire(&request);
     cr_assert_eq(message->program, request.program);
     cr_assert_eq(message->n_args, request.num_args);
-    size_t inline_args = 0;
+    size_t inline_args = 0, slot_args = 0;
     for (size_t i = 0; i < request.num_args; i++) {
       cr_assert_eq(message->args[i], args[i].buffer);
       if (args[i].buffer) continue;
+      if (args[i].slot) {
+        const Pjrtd__V1__SlotArgument *slot = message->slot_args[slot_args++];
+        cr_assert_eq(slot->position, i);
+        cr_assert_str_eq(slot->slot, args[i].slot);
+        continue;
+      }
       const Pjrtd__V1__InlineArgument *arg = message->inline_args[inline_args++];
       uint64_t size_bytes;
       cr_assert_eq(pjrtc_type_size(&args[i].type, &size_bytes, NULL), PJRTC_OK);
@@ -67,6 +88,14 @@ Test(execute_codec, writes_what_protobuf_reads) {
       for (uint32_t d = 0; d < args[i].type.rank; d++) cr_assert_eq(arg->type->dims[d], dims[d]);
     }
     cr_assert_eq(message->n_inline_args, inline_args);
+    cr_assert_eq(message->n_slot_args, slot_args);
+    cr_assert_eq(message->n_feed_back, request.num_feed_back);
+    for (size_t i = 0; i < request.num_feed_back; i++) {
+      cr_assert_eq(message->feed_back[i]->output, feed_back[i].output);
+      cr_assert_str_eq(message->feed_back[i]->slot, feed_back[i].slot);
+    }
+    cr_assert_eq(message->n_non_donatable, request.num_non_donatable);
+    for (size_t i = 0; i < request.num_non_donatable; i++) cr_assert_eq(message->non_donatable[i], fixed[i]);
     cr_assert_eq(message->n_outputs, request.num_outputs);
     for (size_t i = 0; i < request.num_outputs; i++) cr_assert_eq(message->outputs[i], outputs[i]);
     cr_assert_eq(message->n_fetch, request.num_fetch);
@@ -176,10 +205,17 @@ Test(execute_codec, refuses_arguments_that_are_not_there_or_too_large) {
   cr_assert_str_eq(error.message, "the arguments given by value are over the limit of 65536 bytes");
   args[1].data = NULL;
   pjrtc_failure_finish(pjrtc_execute_request_check(&request, 65536, &bytes), &error);
-  cr_assert_str_eq(error.message, "argument 1: there is neither a buffer nor data");
+  cr_assert_str_eq(error.message, "argument 1: there is neither a buffer nor a slot nor data");
   args[1] = (pjrtc_argument){.type = {PJRTC_U8, 1, negative}, .data = many};
   pjrtc_failure_finish(pjrtc_execute_request_check(&request, 65536, &bytes), &error);
   cr_assert_str_eq(error.message, "argument 1: dimension 0 is -1, must be 0 or more");
+  args[1] = (pjrtc_argument){.buffer = 2, .slot = "theta"};
+  pjrtc_failure_finish(pjrtc_execute_request_check(&request, 65536, &bytes), &error);
+  cr_assert_str_eq(error.message, "argument 1 is both a buffer and slot 'theta'");
+  pjrtc_feed_back feed_back[] = {{.slot = "theta"}, {.output = 1}};
+  request = (pjrtc_execute_request){.feed_back = feed_back, .num_feed_back = 2};
+  pjrtc_failure_finish(pjrtc_execute_request_check(&request, 65536, &bytes), &error);
+  cr_assert_str_eq(error.message, "feed_back[1] names no slot");
   request = (pjrtc_execute_request){.fetch = fetch, .num_fetch = 2};
   pjrtc_failure_finish(pjrtc_execute_request_check(&request, 65536, &bytes), &error);
   cr_assert_str_eq(error.message, "the positions to fetch must increase: 1 follows 1");

@@ -62,6 +62,16 @@ static void everything(const char *target) {
   pjrtc_info_destroy(runtime);
   pjrtc_devices_destroy(devices);
   pjrtc_stats_destroy(stats);
+  pjrtc_slot_binding bindings[] = {{"x", buffers[0]}, {"y", buffers[1]}};
+  const char *names[] = {"x", "y"};
+  uint64_t found[2];
+  pjrtc_slots *slots;
+  cr_assert(may_be(pjrtc_bind(client, bindings, 2, &error)), "bind: %s", error.message);
+  cr_assert(may_be(pjrtc_lookup(client, names, 2, found, &error)), "lookup: %s", error.message);
+  cr_assert(may_be(code = pjrtc_get_slots(client, names, 2, &slots, &error)), "slots: %s", error.message);
+  cr_assert_eq(code == PJRTC_OK, slots != NULL);
+  pjrtc_slots_destroy(slots);
+  cr_assert(may_be(pjrtc_unbind(client, names, 2, &error)), "unbind: %s", error.message);
   uint64_t missing = 1;
   pjrtc_delete_start(client, &missing, 1, NULL, NULL);
   cr_assert(may_be(pjrtc_sync(client, 0, &error)), "sync: %s", error.message);
