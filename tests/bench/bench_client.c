@@ -107,6 +107,25 @@ static void run_feedback_batch(void *user) {
   CHECK(pjrtc_sync(client, 0, &error));
 }
 
+/* The same with a slot for the state: each step is the same request, and nothing is to be deleted. */
+static void run_steps(void *user) {
+  small_call *call = user;
+  pjrtc_slot_binding binding = {.slot = "x", .buffer = call->argument};
+  pjrtc_argument argument = {.slot = "x"};
+  pjrtc_feed_back feed_back = {.output = 0, .slot = "x"};
+  pjrtc_execute_options options = {.struct_size = sizeof options,
+                                   .program = call->program,
+                                   .args = &argument,
+                                   .num_args = 1,
+                                   .feed_back = &feed_back,
+                                   .num_feed_back = 1};
+  pjrtc_cork(client);
+  CHECK(pjrtc_bind_start(client, &binding, 1, NULL, &error));
+  for (int i = 0; i < QUIET_BATCH; i++) CHECK(pjrtc_execute_start(client, &options, NULL, &error));
+  CHECK(pjrtc_flush(client, &error));
+  CHECK(pjrtc_sync(client, 0, &error));
+}
+
 static void run_pipeline(void *user) {
   small_call *call = user;
   static pjrtc_value values[PIPELINE_DEPTH];
@@ -242,6 +261,7 @@ static void serve_modes(void) {
       {.name = "execute-quiet", .op = run_quiet_batch, .user = &add, .inner = QUIET_BATCH},
       {.name = "execute-batch", .op = run_small_batch, .user = &add, .inner = SMALL_BATCH},
       {.name = "feedback-quiet", .op = run_feedback_batch, .user = &add, .inner = QUIET_BATCH},
+      {.name = "steps", .op = run_steps, .user = &add, .inner = QUIET_BATCH},
       {.name = "execute-pipelined", .op = run_pipeline, .user = &add, .inner = PIPELINE_DEPTH},
       {.name = "upload-1", .op = run_upload, .begin = begin_transfer, .end = end_transfer, .user = &sizes[0]},
       {.name = "upload-16", .op = run_upload, .begin = begin_transfer, .end = end_transfer, .user = &sizes[1]},

@@ -14,6 +14,8 @@
 #include "bench_slice.h"
 #include "xla/pjrt/c/pjrt_c_api.h"
 
+enum { STEPS = 1000 };
+
 static const PJRT_Api *api;
 static PJRT_Client *client;
 static PJRT_Device *device;
@@ -99,6 +101,18 @@ static PJRT_Buffer *execute(small_call *call) {
 
 static void run_execute(void *user) {
   CALL(Buffer_Destroy, .buffer = execute(user));
+}
+
+/* A training loop's shape: each output is the next argument, and nothing else is kept. */
+static void run_steps(void *user) {
+  small_call *call = user;
+  small_call state = *call;
+  for (int i = 0; i < STEPS; i++) {
+    PJRT_Buffer *next = execute(&state);
+    if (i > 0) CALL(Buffer_Destroy, .buffer = state.argument);
+    state.argument = next;
+  }
+  CALL(Buffer_Destroy, .buffer = state.argument);
 }
 
 static void run_execute_fetch(void *user) {
@@ -190,6 +204,7 @@ int main(int argc, char **argv) {
   transfer sizes[] = {{.size_bytes = 1u << 20}, {.size_bytes = 16u << 20}, {.size_bytes = 256u << 20}};
   const bench_mode modes[] = {
       {.name = "execute", .op = run_execute, .user = &add},
+      {.name = "steps", .op = run_steps, .user = &add, .inner = STEPS},
       {.name = "execute-fetch", .op = run_execute_fetch, .user = &add},
       {.name = "dot-fetch", .op = run_execute_fetch, .user = &dot},
       {.name = "upload-1", .op = run_upload, .begin = begin_transfer, .end = end_transfer, .user = &sizes[0]},

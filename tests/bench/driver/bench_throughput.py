@@ -5,9 +5,9 @@ from __future__ import annotations
 import contextlib
 
 from bench_context import Context
-from bench_interleave import race, rate_series, throughput_series
+from bench_interleave import latency_series, race, rate_series, throughput_series
 from bench_measures import slicer
-from bench_report import Row
+from bench_report import Bound, Row
 
 SIZES_MB = (1, 16, 256)
 
@@ -65,6 +65,45 @@ def pipelined(context: Context) -> list[Row]:
             rate_series("pypjrt", results["pypjrt"]),
             polls=polls,
         ),
+    ]
+
+
+def steps(context: Context) -> list[Row]:
+    """1000 steps, each output the next one's argument, started together and awaited together, against the plugin's loop."""
+    ms = context.settings.slice_ms
+    plugin = context.settings.plugin
+    with contextlib.ExitStack() as stack:
+        local = stack.enter_context(context.c_client(context.polling(), spin=True))
+        grpc = stack.enter_context(context.c_side("bench_client steps", "bench_client", context.over_grpc().grpc_target))
+        calling = stack.enter_context(context.c_side("plugin steps", "bench_inprocess", plugin, "--calling-thread"))
+        asynchronous = stack.enter_context(context.c_side("plugin steps async", "bench_inprocess", plugin))
+        results = race(
+            {
+                "local": slicer(local, "steps", ms),
+                "calling": slicer(calling, "steps", ms),
+                "grpc": slicer(grpc, "steps", ms),
+                "asynchronous": slicer(asynchronous, "steps", ms),
+                "ids": slicer(local, "feedback-quiet", ms),
+            },
+            context.settings.rounds,
+        )
+
+    def row(name: str, title: str, ours: str, peer: str, limit: float | None) -> Row:
+        return Row(
+            name,
+            f"C, steps of 8 floats, {title}",
+            "us",
+            latency_series("pjrtd", results[ours]),
+            latency_series("plugin in process", results[peer]),
+            bound=None if limit is None else Bound("<", limit, f"under {limit:g}x"),
+            polls="daemon and client",
+        )
+
+    return [
+        row("steps-local", "fed back to a slot", "local", "calling", 2),
+        row("steps-channel", "fed back to a slot, Channel", "grpc", "calling", 4),
+        row("steps-ids", "fed back by new ids", "ids", "calling", None),
+        row("steps-async", "fed back to a slot, plugin's own threads", "local", "asynchronous", None),
     ]
 
 
