@@ -36,6 +36,15 @@ char *ctl_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* Connects as the options say; NULL after a message, with the exit status. */
 pjrtc_client *ctl_connect(const ctl_common *common, int *out_status);
 
+/* ---- Sessions (pjrtctl_session.c) ---- */
+
+/* Takes part in the session of that name, beside others; `create`: makes it where there is none, to outlive its last
+ * connection by `ttl_ns` (0: the server's usual time). A leading '=' is not part of the name. CTL_OK, or another status
+ * after a message. */
+int ctl_session_join(const ctl_common *common, pjrtc_client *client, const char *name, bool create, uint64_t ttl_ns);
+/* Deletes ids that a command made: a session that was joined stays. 0 is passed over. */
+void ctl_session_tidy(pjrtc_client *client, uint64_t *buffers, size_t num_buffers);
+
 /* ---- Command lines (pjrtctl_options.c) ---- */
 
 typedef struct {
@@ -53,6 +62,6 @@ int ctl_parse(int argc, char **argv, const ctl_option *options, size_t num_optio
 /* ---- Commands ---- */
 
 typedef int ctl_command(int argc, char **argv, ctl_common *common);
-ctl_command ctl_info, ctl_devices, ctl_stats, ctl_session, ctl_compile, ctl_run;
+ctl_command ctl_info, ctl_devices, ctl_stats, ctl_session, ctl_slot, ctl_compile, ctl_run;
 /* The usage of one command, or of all where `command` is NULL. */
 void ctl_usage(FILE *to, const char *command);

@@ -17,16 +17,25 @@ static const struct {
      "pjrtctl session [ls | show SESSION | close SESSION] [--target TARGET] [--json]\n"
      "    The sessions that you may see, what one holds, or its end. A SESSION is a name, or a number as ls shows "
      "it.\n"},
+    {"slot", ctl_slot,
+     "pjrtctl slot [ls SESSION | get SESSION SLOT... | put SESSION SLOT ARGUMENT | rm SESSION SLOT...]\n"
+     "        [--device N] [--ttl SECONDS] [--save FILE.npz] [--full] [--target TARGET] [--json]\n"
+     "    What the slots of a session hold, their values, and setting and removing them. The SESSION is named; put "
+     "makes\n"
+     "    it where there is none.\n"},
     {"compile", ctl_compile,
      "pjrtctl compile FILE [--device N] [--replicas N] [--partitions N] [--spmd] [--xla NAME=VALUE]...\n"
      "        [--deadline SECONDS] [--target TARGET] [--json]\n"
      "    Compiles StableHLO (text, bytecode or portable artifact; \"-\" is standard input) and describes it.\n"},
     {"run", ctl_run,
-     "pjrtctl run FILE [--arg ARGUMENT]... [--save FILE.npz] [--full] [compile's options]\n"
+     "pjrtctl run FILE [--arg ARGUMENT]... [--session NAME [--ttl SECONDS]] [--feed-back OUTPUT=SLOT]...\n"
+     "        [--save FILE.npz] [--full] [compile's options]\n"
      "    Compiles and runs it once, and prints each result. An ARGUMENT is TYPE[DIMENSIONS]=VALUES:\n"
      "        f32[2,2]=1,2,3,4    values in row-major order, or one that fills all\n"
      "        f32[2,2]=@x.npy     a file of numpy.save; @x.npy alone takes its type\n"
-     "        s4[5]=hex:f8ff0703  the bytes on the host, little-endian\n"},
+     "        s4[5]=hex:f8ff0703  the bytes on the host, little-endian\n"
+     "        slot:x              what slot x of the session holds\n"
+     "    With --session it runs in the session of that name, which is made where there is none and stays.\n"},
 };
 
 void ctl_usage(FILE *to, const char *command) {

@@ -93,6 +93,10 @@ static char *read_values(const char *text, ctl_argument *out) {
 char *ctl_argument_read(const char *text, ctl_argument *out_argument, bool *out_is_file) {
   memset(out_argument, 0, sizeof *out_argument);
   *out_is_file = false;
+  if (strncmp(text, "slot:", 5) == 0) {
+    out_argument->slot = text + 5;
+    return text[5] ? NULL : ctl_text("slot: of which name?");
+  }
   const char *equals = strchr(text, '='), *values = equals ? equals + 1 : text;
   if (!equals && text[0] != '@') return ctl_text("\"%s\" is not %s", text, SPELLING);
   bool typed = equals && text[0] != '@';
@@ -106,6 +110,13 @@ char *ctl_argument_read(const char *text, ctl_argument *out_argument, bool *out_
   }
   if (complaint) ctl_argument_deinit(out_argument);
   return complaint;
+}
+
+pjrtc_upload_options ctl_argument_upload(const ctl_argument *argument) {
+  return (pjrtc_upload_options){.struct_size = sizeof(pjrtc_upload_options),
+                                .type = {argument->dtype, argument->rank, argument->dims},
+                                .data = argument->data,
+                                .byte_strides = argument->strided ? argument->strides : NULL};
 }
 
 void ctl_argument_deinit(ctl_argument *argument) {

@@ -43,7 +43,7 @@ uint32_t ctl_crc32(uint32_t crc, const void *data, size_t size_bytes) {
 
 /* ---- The archive ---- */
 
-enum { MAX_NAME = 64, VERSION = 45, DATE_1980 = 0x21 };
+enum { MAX_NAME = 272, VERSION = 45, DATE_1980 = 0x21 };
 
 typedef struct {
   char name[MAX_NAME];

@@ -8,7 +8,7 @@
 #include "ctl_file.h"
 #include "ctl_program.h"
 
-static char *read_count(const char *value, long least, long most, long *out) {
+char *ctl_read_count(const char *value, long least, long most, long *out) {
   char *end;
   errno = 0;
   *out = strtol(value, &end, 10);
@@ -20,7 +20,7 @@ static char *read_count(const char *value, long least, long most, long *out) {
 char *ctl_set_device(void *options, const char *value) {
   ctl_compile_options *o = options;
   long device;
-  char *complaint = read_count(value, INT32_MIN, INT32_MAX, &device);
+  char *complaint = ctl_read_count(value, INT32_MIN, INT32_MAX, &device);
   o->device = (int32_t)device;
   o->has_device = true;
   return complaint;
@@ -28,14 +28,14 @@ char *ctl_set_device(void *options, const char *value) {
 
 char *ctl_set_replicas(void *options, const char *value) {
   long count;
-  char *complaint = read_count(value, 1, 65536, &count);
+  char *complaint = ctl_read_count(value, 1, 65536, &count);
   ((ctl_compile_options *)options)->num_replicas = (uint32_t)count;
   return complaint;
 }
 
 char *ctl_set_partitions(void *options, const char *value) {
   long count;
-  char *complaint = read_count(value, 1, 65536, &count);
+  char *complaint = ctl_read_count(value, 1, 65536, &count);
   ((ctl_compile_options *)options)->num_partitions = (uint32_t)count;
   return complaint;
 }
@@ -72,13 +72,17 @@ char *ctl_set_override(void *options, const char *value) {
   return NULL;
 }
 
-char *ctl_set_deadline(void *options, const char *value) {
+char *ctl_read_seconds(const char *value, uint64_t *out_ns) {
   char *end;
   double seconds = strtod(value, &end);
   if (end == value || *end || !(seconds > 0) || seconds > 1e9)
     return ctl_text("\"%s\" is not a number of seconds", value);
-  ((ctl_compile_options *)options)->deadline_ns = (uint64_t)ceil(seconds * 1e9);
+  *out_ns = (uint64_t)ceil(seconds * 1e9);
   return NULL;
+}
+
+char *ctl_set_deadline(void *options, const char *value) {
+  return ctl_read_seconds(value, &((ctl_compile_options *)options)->deadline_ns);
 }
 
 int ctl_compile_file(const ctl_common *common, pjrtc_client *client, const ctl_compile_options *options,

@@ -1,23 +1,22 @@
 /* pjrtctl run: compiles a file, runs it once, prints or saves its results. */
-#include <errno.h>
 #include <inttypes.h>
-#include <math.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "ctl_argument.h"
-#include "ctl_json.h"
 #include "ctl_program.h"
-#include "ctl_values.h"
-
-/* On a terminal, unless --full: how many elements of a result are shown. */
-enum { SHOWN = 64 };
+#include "ctl_result.h"
 
 typedef struct {
   ctl_compile_options compile; /* first */
   const char **arguments;      /* owned; their texts */
   size_t num_arguments;
+  pjrtc_feed_back *feed_back; /* owned */
+  size_t num_feed_back;
+  const char *session;
+  uint64_t ttl_ns;
   const char *save;
   bool full;
 } run_options;
@@ -29,6 +28,32 @@ static char *set_argument(void *user, const char *value) {
   options->arguments = arguments;
   arguments[options->num_arguments++] = value;
   return NULL;
+}
+
+/* "0=theta" */
+static char *set_feed_back(void *user, const char *value) {
+  run_options *options = user;
+  const char *equals = strchr(value, '=');
+  if (!equals || !equals[1]) return ctl_text("\"%s\" is not OUTPUT=SLOT, as in 0=theta", value);
+  char *number = ctl_text("%.*s", (int)(equals - value), value);
+  long output;
+  char *complaint = ctl_read_count(number, 0, INT_MAX, &output);
+  free(number);
+  if (complaint) return complaint;
+  pjrtc_feed_back *longer = realloc(options->feed_back, (options->num_feed_back + 1) * sizeof *longer);
+  if (!longer) return ctl_text("no memory");
+  options->feed_back = longer;
+  longer[options->num_feed_back++] = (pjrtc_feed_back){.output = (uint32_t)output, .slot = equals + 1};
+  return NULL;
+}
+
+static char *set_session(void *user, const char *value) {
+  ((run_options *)user)->session = value;
+  return *value ? NULL : ctl_text("the session's name is missing");
+}
+
+static char *set_ttl(void *user, const char *value) {
+  return ctl_read_seconds(value, &((run_options *)user)->ttl_ns);
 }
 
 static char *set_save(void *user, const char *value) {
@@ -91,15 +116,11 @@ static int upload(run *r) {
   int status = CTL_OK;
   for (size_t i = 0; !status && i < r->num_args; i++) {
     const ctl_argument *argument = &r->arguments[i % r->options->num_arguments];
-    pjrtc_upload_options options = {
-        .struct_size = sizeof options,
-        .type = {argument->dtype, argument->rank, argument->dims},
-        .data = argument->data,
-        .byte_strides = argument->strided ? argument->strides : NULL,
-        .placement = PJRTC_PLACE_DEVICE,
-        .place = r->info->devices[i / r->info->num_args],
-        .timeout_ns = r->options->compile.deadline_ns,
-    };
+    if (argument->slot) continue;
+    pjrtc_upload_options options = ctl_argument_upload(argument);
+    options.placement = PJRTC_PLACE_DEVICE;
+    options.place = r->info->devices[i / r->info->num_args];
+    options.timeout_ns = r->options->compile.deadline_ns;
     if (pjrtc_upload_start(r->client, &options, &r->inputs[i], &futures[i], &r->error))
       status = ctl_fail(r->common, &r->error);
   }
@@ -112,9 +133,19 @@ static int upload(run *r) {
   return status;
 }
 
+/* The slot that an output goes to, which then is not brought back; NULL: none. */
+static const char *slot_of(const run *r, size_t output) {
+  for (size_t i = 0; i < r->options->num_feed_back; i++)
+    if (r->options->feed_back[i].output == output) return r->options->feed_back[i].slot;
+  return NULL;
+}
+
 static int execute(run *r) {
   pjrtc_argument *args = ctl_alloc(r->num_args * sizeof *args);
-  for (size_t i = 0; i < r->num_args; i++) args[i].buffer = r->inputs[i];
+  bool *keep = ctl_alloc(r->num_outputs * sizeof *keep);
+  for (size_t i = 0; i < r->num_args; i++)
+    args[i] = (pjrtc_argument){.buffer = r->inputs[i], .slot = r->arguments[i % r->options->num_arguments].slot};
+  for (size_t i = 0; i < r->num_outputs; i++) keep[i] = !slot_of(r, i);
   r->outputs = ctl_alloc(r->num_outputs * sizeof *r->outputs);
   r->result.struct_size = sizeof r->result;
   pjrtc_execute_options options = {
@@ -124,83 +155,32 @@ static int execute(run *r) {
       .num_args = r->num_args,
       .outputs = r->outputs,
       .num_outputs = r->num_outputs,
+      .keep = keep,
+      .feed_back = r->options->feed_back,
+      .num_feed_back = r->options->num_feed_back,
       .result = &r->result,
       .timeout_ns = r->options->compile.deadline_ns,
   };
   int status = CTL_OK;
   if (pjrtc_execute(r->client, &options, &r->error)) status = ctl_fail(r->common, &r->error);
   free(args);
+  free(keep);
   return status;
 }
 
 static int download(run *r) {
   r->values = ctl_alloc(r->num_outputs * sizeof *r->values);
-  pjrtc_future **futures = ctl_alloc(r->num_outputs * sizeof *futures);
-  int status = CTL_OK;
-  for (size_t i = 0; !status && i < r->num_outputs; i++)
-    if (pjrtc_download_start(r->client, r->outputs[i], &r->values[i], r->options->compile.deadline_ns, &futures[i],
-                             &r->error))
-      status = ctl_fail(r->common, &r->error);
-  for (size_t i = 0; i < r->num_outputs; i++) {
-    if (!status && pjrtc_future_wait(futures[i], PJRTC_FOREVER, &r->error)) status = ctl_fail(r->common, &r->error);
-    pjrtc_future_destroy(futures[i]);
-  }
-  free(futures);
-  return status;
+  return ctl_results_download(r->common, r->client, r->outputs, r->num_outputs, r->options->compile.deadline_ns,
+                              r->values);
 }
 
 /* ---- Results ---- */
 
-static uint64_t count_of(const pjrtc_value *value) {
-  return value->size_bytes / pjrtc_dtype_host_bytes(value->dtype);
-}
-
-static const void *element(const pjrtc_value *value, uint64_t i) {
-  return (const char *)value->data + i * pjrtc_dtype_host_bytes(value->dtype);
-}
-
-static void print_value(const pjrtc_value *value, bool whole) {
-  char text[CTL_VALUE_TEXT];
-  char type[1600];
-  uint64_t count = count_of(value), shown = whole || count <= SHOWN ? count : SHOWN;
-  printf("%s=", pjrtc_type_format(&(pjrtc_type){value->dtype, value->rank, value->dims}, type, sizeof type));
-  for (uint64_t i = 0; i < shown; i++)
-    printf("%s%s", i ? "," : "", ctl_value_write(value->dtype, element(value, i), text));
-  if (shown < count) printf(",... (%" PRIu64 " elements; --full shows all)", count);
-  putchar('\n');
-}
-
-static json_t *real_json(pjrtc_dtype dtype, double value, const char *text) {
-  if (!isfinite(value)) return json_string(isnan(value) ? "nan" : value < 0 ? "-inf" : "inf");
-  return json_real(text ? strtod(text, NULL) : value);
-}
-
-/* Numbers where JSON has them; "nan", "inf" and "-inf" are strings, complex numbers pairs. */
-static json_t *element_json(pjrtc_dtype dtype, const void *at) {
-  char text[CTL_VALUE_TEXT];
-  double real, imaginary;
-  if (dtype == PJRTC_PRED) return json_boolean(*(const uint8_t *)at);
-  if (ctl_dtype_is_signed(dtype)) return json_integer(ctl_value_signed(dtype, at));
-  if (!ctl_value_real(dtype, at, &real, &imaginary)) return ctl_json_unsigned(ctl_value_unsigned(dtype, at));
-  if (!ctl_dtype_is_complex(dtype)) return real_json(dtype, real, ctl_value_write(dtype, at, text));
-  json_t *pair = json_array();
-  json_array_append_new(pair, real_json(dtype, real, NULL));
-  json_array_append_new(pair, real_json(dtype, imaginary, NULL));
-  return pair;
-}
-
-static json_t *value_json(const pjrtc_value *value, int32_t device) {
-  char type[1600];
-  json_t *dims = json_array(), *values = json_array(), *object = json_object();
-  for (uint32_t i = 0; i < value->rank; i++) json_array_append_new(dims, json_integer(value->dims[i]));
-  for (uint64_t i = 0; i < count_of(value); i++)
-    json_array_append_new(values, element_json(value->dtype, element(value, i)));
-  pjrtc_type_format(&(pjrtc_type){value->dtype, value->rank, value->dims}, type, sizeof type);
-  json_object_set_new(object, "device", json_integer(device));
-  json_object_set_new(object, "type", json_string(type));
-  json_object_set_new(object, "dtype", json_string(pjrtc_dtype_name(value->dtype)));
-  json_object_set_new(object, "dims", dims);
-  json_object_set_new(object, "values", values);
+static json_t *output_json(const run *r, size_t i) {
+  const char *slot = slot_of(r, i);
+  json_t *object = slot ? json_object() : ctl_result_json(&r->values[i]);
+  if (slot) json_object_set_new(object, "slot", ctl_json_text(slot));
+  json_object_set_new(object, "device", json_integer(r->info->devices[i / r->info->num_outputs]));
   return object;
 }
 
@@ -208,8 +188,7 @@ static void print_results(const run *r) {
   const pjrtc_program_info *info = r->info;
   if (r->common->json) {
     json_t *results = json_array(), *root = json_object();
-    for (size_t i = 0; i < r->num_outputs; i++)
-      json_array_append_new(results, value_json(&r->values[i], info->devices[i / info->num_outputs]));
+    for (size_t i = 0; i < r->num_outputs; i++) json_array_append_new(results, output_json(r, i));
     json_object_set_new(root, "results", results);
     json_object_set_new(root, "compile_ns", ctl_json_unsigned(info->compile_ns));
     json_object_set_new(root, "execute_ns", ctl_json_unsigned(r->result.execute_ns));
@@ -220,44 +199,40 @@ static void print_results(const run *r) {
   for (size_t i = 0; i < r->num_outputs; i++) {
     if (info->num_devices > 1 && i % info->num_outputs == 0)
       printf("# device %" PRId32 "\n", info->devices[i / info->num_outputs]);
-    print_value(&r->values[i], whole);
+    if (slot_of(r, i))
+      printf("slot:%s\n", slot_of(r, i));
+    else
+      ctl_result_print(&r->values[i], whole);
   }
 }
 
 static int save_results(const run *r) {
-  char *complaint;
-  ctl_archive *archive = ctl_archive_create(r->options->save, &complaint);
-  bool has_raw = false;
-  for (size_t i = 0; archive && i < r->num_outputs; i++) {
-    const pjrtc_value *value = &r->values[i];
+  ctl_results_file *file;
+  int status = ctl_results_file_create(r->common, r->options->save, &file);
+  if (status) return status;
+  for (size_t i = 0; i < r->num_outputs; i++) {
     size_t output = i % r->info->num_outputs;
     char name[48];
-    bool raw;
     if (r->info->num_devices > 1)
       snprintf(name, sizeof name, "output_%zu_device_%" PRId32, output, r->info->devices[i / r->info->num_outputs]);
     else
       snprintf(name, sizeof name, "output_%zu", output);
-    const char *descr = ctl_numpy_descr(value->dtype, &raw);
-    if (raw && !has_raw)
-      fprintf(stderr, "note: numpy has no %s; %s holds its bytes as %s: in Python, array.view(ml_dtypes...)\n",
-              pjrtc_dtype_name(value->dtype), name, descr);
-    has_raw |= raw;
-    ctl_archive_add(archive, name, &(pjrtc_type){value->dtype, value->rank, value->dims}, value->data);
+    if (r->outputs[i]) ctl_results_file_add(file, name, &r->values[i]);
   }
-  if (archive) complaint = ctl_archive_finish(archive);
-  if (!complaint) return CTL_OK;
-  int status = ctl_complain(r->common, CTL_FILE, NULL, "%s", complaint);
-  free(complaint);
-  return status;
+  return ctl_results_file_finish(file);
 }
 
 static void deinit(run *r) {
+  if (r->client && r->options->session) {
+    ctl_session_tidy(r->client, r->inputs, r->inputs ? r->num_args : 0);
+    ctl_session_tidy(r->client, r->outputs, r->outputs ? r->num_outputs : 0);
+    if (r->program) pjrtc_release(r->client, &r->program, 1, NULL);
+  }
   for (size_t i = 0; r->arguments && i < r->options->num_arguments; i++) ctl_argument_deinit(&r->arguments[i]);
-  for (size_t i = 0; r->values && i < r->num_outputs; i++) pjrtc_free(r->values[i].data);
   free(r->arguments);
   free(r->inputs);
   free(r->outputs);
-  free(r->values);
+  ctl_results_free(r->values, r->num_outputs);
   free(r->error.detail);
   pjrtc_program_info_destroy(r->info);
   pjrtc_close(r->client);
@@ -265,6 +240,9 @@ static void deinit(run *r) {
 
 int ctl_run(int argc, char **argv, ctl_common *common) {
   static const ctl_option known[] = {{"--arg", "ARGUMENT", set_argument},
+                                     {"--session", "NAME", set_session},
+                                     {"--ttl", "SECONDS", set_ttl},
+                                     {"--feed-back", "OUTPUT=SLOT", set_feed_back},
                                      {"--save", "FILE", set_save},
                                      {"--full", NULL, set_full},
                                      CTL_COMPILE_OPTIONS};
@@ -274,9 +252,12 @@ int ctl_run(int argc, char **argv, ctl_common *common) {
   int status = ctl_parse(argc, argv, known, sizeof known / sizeof *known, &options, common, &path, 1, &num_words);
   run r = {.common = common, .options = &options};
   ctl_error_init(&r.error);
+  if (!status && options.ttl_ns && !options.session)
+    status = ctl_complain(common, CTL_USAGE, NULL, "--ttl is for a --session");
   if (!status && !num_words) status = ctl_complain(common, CTL_USAGE, "\"-\" is standard input", "run needs a FILE");
   if (!status) status = read_arguments(&r);
   if (!status) r.client = ctl_connect(common, &status);
+  if (!status && options.session) status = ctl_session_join(common, r.client, options.session, true, options.ttl_ns);
   if (!status) status = ctl_compile_file(common, r.client, &options.compile, path, &r.program, &r.info);
   if (!status) status = count_arguments(&r);
   if (!status) status = upload(&r);
@@ -286,5 +267,6 @@ int ctl_run(int argc, char **argv, ctl_common *common) {
   if (!status && options.save) status = save_results(&r);
   deinit(&r);
   free(options.arguments);
+  free(options.feed_back);
   return status;
 }

@@ -63,7 +63,8 @@ static json_t *largest_json(const pjrtc_session_info *session) {
   for (size_t i = 0; i < session->num_largest; i++) {
     const pjrtc_session_buffer *buffer = session->largest[i];
     json_t *object = json_object();
-    json_object_set_new(object, "buffer", ctl_json_unsigned(buffer->buffer));
+    json_object_set_new(object, "buffer", buffer->buffer ? ctl_json_unsigned(buffer->buffer) : json_null());
+    json_object_set_new(object, "slot", *buffer->slot ? ctl_json_text(buffer->slot) : json_null());
     json_object_set_new(object, "bytes", ctl_json_unsigned(buffer->bytes));
     json_object_set_new(object, "type", ctl_json_text(pjrtc_type_format(&buffer->type, text, sizeof text)));
     json_object_set_new(object, "device", json_integer(buffer->device));
@@ -78,6 +79,7 @@ static json_t *session_json(const pjrtc_session_info *session, bool whole) {
   json_object_set_new(object, "name", ctl_json_text(session->name));
   json_object_set_new(object, "uid", session->local ? json_integer(session->uid) : json_null());
   json_object_set_new(object, "buffers", ctl_json_unsigned(session->buffers));
+  json_object_set_new(object, "slots", ctl_json_unsigned(session->slots));
   json_object_set_new(object, "programs", ctl_json_unsigned(session->programs));
   json_object_set_new(object, "buffer_bytes", ctl_json_unsigned(session->buffer_bytes));
   json_object_set_new(object, "calls_in_flight", ctl_json_unsigned(session->calls_in_flight));
@@ -101,8 +103,8 @@ static void list(const ctl_common *common, const pjrtc_sessions *sessions) {
     ctl_json_print(json_pack("{s:o}", "sessions", all));
     return;
   }
-  static const char *const columns[] = {"SESSION#", "NAME",  "OWNER",   "STATE", "BUFFERS#",
-                                        "BYTES#",   "IDLE#", "USED BY", NULL};
+  static const char *const columns[] = {"SESSION#", "NAME",   "OWNER", "STATE",   "BUFFERS#",
+                                        "SLOTS#",   "BYTES#", "IDLE#", "USED BY", NULL};
   ctl_table *table = ctl_table_create(columns, true);
   for (size_t i = 0; i < sessions->num_sessions; i++) {
     const pjrtc_session_info *session = sessions->sessions[i];
@@ -113,6 +115,7 @@ static void list(const ctl_common *common, const pjrtc_sessions *sessions) {
     ctl_table_add(table, "%s", owner);
     ctl_table_add(table, "%s", state);
     ctl_table_add(table, "%" PRIu64, session->buffers);
+    ctl_table_add(table, "%" PRIu64, session->slots);
     ctl_table_add(table, "%s", ctl_bytes(session->buffer_bytes, text));
     ctl_table_add(table, "%s", ctl_duration(session->idle_ns, text));
     ctl_table_add(table, "%s", users);
@@ -145,6 +148,7 @@ static void show(const ctl_common *common, const pjrtc_session_info *session) {
   ROW("state", "%s", state);
   ROW("used by", "%s", users);
   ROW("buffers", "%" PRIu64, session->buffers);
+  ROW("slots", "%" PRIu64, session->slots);
   ROW("in buffers", "%s", ctl_bytes(session->buffer_bytes, text));
   ROW("programs", "%" PRIu64, session->programs);
   ROW("calls in flight", "%" PRIu64, session->calls_in_flight);
@@ -161,7 +165,10 @@ static void show(const ctl_common *common, const pjrtc_session_info *session) {
   table = ctl_table_create(buffer_columns, true);
   for (size_t i = 0; i < session->num_largest; i++) {
     const pjrtc_session_buffer *buffer = session->largest[i];
-    ctl_table_add(table, "%" PRIu64, buffer->buffer);
+    if (buffer->buffer)
+      ctl_table_add(table, "%" PRIu64, buffer->buffer);
+    else
+      ctl_table_add(table, "slot:%s", buffer->slot);
     ctl_table_add(table, "%s", ctl_bytes(buffer->bytes, text));
     ctl_table_add(table, "%" PRId32, buffer->device);
     ctl_table_add(table, "%s", pjrtc_type_format(&buffer->type, text, sizeof text));
@@ -180,6 +187,29 @@ static int end(const ctl_common *common, pjrtc_client *client, uint64_t session,
   else
     printf("freed %" PRIu64 " buffers and %" PRIu64 " programs\n", buffers, programs);
   return CTL_OK;
+}
+
+/* ---- taking part ---- */
+
+int ctl_session_join(const ctl_common *common, pjrtc_client *client, const char *name, bool create, uint64_t ttl_ns) {
+  pjrtc_attach_options options = {.struct_size = sizeof options,
+                                  .name = *name == '=' ? name + 1 : name,
+                                  .create = create,
+                                  .join = true,
+                                  .ttl_ns = ttl_ns};
+  pjrtc_error error;
+  ctl_error_init(&error);
+  int status = CTL_OK;
+  if (pjrtc_session_attach(client, &options, NULL, &error)) status = ctl_fail(common, &error);
+  free(error.detail);
+  return status;
+}
+
+void ctl_session_tidy(pjrtc_client *client, uint64_t *buffers, size_t num_buffers) {
+  size_t count = 0;
+  for (size_t i = 0; buffers && i < num_buffers; i++)
+    if (buffers[i]) buffers[count++] = buffers[i];
+  if (count) pjrtc_delete(client, buffers, count, NULL);
 }
 
 /* Digits are a session's number, as ls shows it: a name of digits only is told apart by a leading '='. */

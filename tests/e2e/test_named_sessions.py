@@ -425,9 +425,9 @@ def test_pjrtctl_lists_shows_and_closes(balanced: None, daemon: Daemon) -> None:
             time.sleep(0.01)
         rows = {line.split()[1]: line for line in listed.splitlines()[1:]}
         assert set(rows) == {"shown", "left", "-"}, "its own session is not among them"
-        assert re.search(rf"1 attached +2 +3.8 MiB .* \({os.getpid()}\)$", rows["shown"])
-        assert re.search(r"ends in 5?[0-9.]+ s +0 +0 B .* -$", rows["left"])
-        assert re.search(r"remote +1 attached +0 +0 B .* far over grpc$", rows["-"])
+        assert re.search(rf"1 attached +2 +0 +3.8 MiB .* \({os.getpid()}\)$", rows["shown"])
+        assert re.search(r"ends in 5?[0-9.]+ s +0 +0 +0 B .* -$", rows["left"])
+        assert re.search(r"remote +1 attached +0 +0 +0 B .* far over grpc$", rows["-"])
         shown = ctl(daemon, "session", "show", "shown").stdout
         for line in (r"name +shown", r"state +1 attached", r"buffers +2", r"outlives its connections by +1 min 30 s",
                      r" +2 +3.8 MiB +0 +f32\[1000,1000\]", r" +1 +5 B +0 +s8\[5\]"):

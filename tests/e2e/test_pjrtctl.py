@@ -558,7 +558,7 @@ def test_version_and_help() -> None:
     assert re.fullmatch(r"pjrtctl \d+\.\d+\.\d+, libpjrtc \d+\.\d+\.\d+\n", done.stdout)
     assert ctl(None, "--version").stdout == done.stdout
     text = ctl(None, "--help").stdout
-    for command in ("info", "devices", "stats", "session", "compile", "run", "version"):
+    for command in ("info", "devices", "stats", "session", "slot", "compile", "run", "version"):
         assert f"pjrtctl {command}" in text
         if command != "version":
             shown = ctl(None, command, "--help")

@@ -1,0 +1,224 @@
+/* pjrtctl slot: what the slots of a session hold; setting and removing them. The session is taken part in for that
+ * long, beside whoever uses it. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ctl_argument.h"
+#include "ctl_program.h"
+#include "ctl_result.h"
+#include "ctl_table.h"
+
+enum { MAX_WORDS = 1024 };
+
+typedef struct {
+  bool has_device;
+  int32_t device;
+  uint64_t ttl_ns;
+  const char *save;
+  bool full;
+} slot_options;
+
+static char *set_device(void *user, const char *value) {
+  slot_options *options = user;
+  long device;
+  char *complaint = ctl_read_count(value, INT32_MIN, INT32_MAX, &device);
+  options->has_device = true;
+  options->device = (int32_t)device;
+  return complaint;
+}
+
+static char *set_ttl(void *user, const char *value) {
+  return ctl_read_seconds(value, &((slot_options *)user)->ttl_ns);
+}
+
+static char *set_save(void *user, const char *value) {
+  ((slot_options *)user)->save = value;
+  return NULL;
+}
+
+static char *set_full(void *user, const char *value) {
+  ((slot_options *)user)->full = true;
+  return NULL;
+}
+
+typedef struct {
+  const ctl_common *common;
+  const slot_options *options;
+  pjrtc_client *client;
+  pjrtc_error error;
+} slot_command;
+
+/* ---- ls ---- */
+
+static const char *state_name(pjrtc_slot_state state) {
+  static const char *const names[] = {"unknown", "ready", "pending", "failed", "donated"};
+  return names[(size_t)state < sizeof names / sizeof *names ? state : 0];
+}
+
+static json_t *slot_json(const pjrtc_slot *slot) {
+  char text[1600];
+  bool ready = slot->state == PJRTC_SLOT_READY;
+  json_t *object = json_object();
+  json_object_set_new(object, "slot", ctl_json_text(slot->slot));
+  json_object_set_new(object, "state", json_string(state_name(slot->state)));
+  json_object_set_new(object, "type",
+                      ready ? json_string(pjrtc_type_format(&slot->type, text, sizeof text)) : json_null());
+  json_object_set_new(object, "device", ready ? json_integer(slot->device) : json_null());
+  json_object_set_new(object, "bytes", ready ? ctl_json_unsigned(slot->bytes) : json_null());
+  json_object_set_new(
+      object, "error",
+      slot->code ? json_pack("{s:s, s:o}", "code", pjrtc_code_name(slot->code), "message", ctl_json_text(slot->message))
+                 : json_null());
+  return object;
+}
+
+static void print_slot(ctl_table *table, const pjrtc_slot *slot) {
+  char text[256];
+  bool ready = slot->state == PJRTC_SLOT_READY;
+  ctl_table_add(table, "%s", slot->slot);
+  ctl_table_add(table, "%s", state_name(slot->state));
+  ctl_table_add(table, "%s", ready ? ctl_bytes(slot->bytes, text) : "-");
+  if (ready)
+    ctl_table_add(table, "%" PRId32, slot->device);
+  else
+    ctl_table_add(table, "-");
+  if (slot->code)
+    ctl_table_add(table, "%s: %s", pjrtc_code_name(slot->code), slot->message);
+  else
+    ctl_table_add(table, "%s", ready ? pjrtc_type_format(&slot->type, text, sizeof text) : "-");
+}
+
+static int by_name(const void *left, const void *right) {
+  return strcmp((*(const pjrtc_slot *const *)left)->slot, (*(const pjrtc_slot *const *)right)->slot);
+}
+
+static int list(slot_command *c) {
+  static const char *const columns[] = {"SLOT", "STATE", "BYTES#", "DEVICE#", "TYPE", NULL};
+  pjrtc_slots *slots;
+  if (pjrtc_get_slots(c->client, NULL, 0, &slots, &c->error)) return ctl_fail(c->common, &c->error);
+  size_t count = slots->num_slots;
+  const pjrtc_slot **sorted = ctl_alloc(count * sizeof *sorted);
+  if (count) memcpy(sorted, slots->slots, count * sizeof *sorted);
+  qsort(sorted, count, sizeof *sorted, by_name);
+  if (c->common->json) {
+    json_t *all = json_array();
+    for (size_t i = 0; i < count; i++) json_array_append_new(all, slot_json(sorted[i]));
+    ctl_json_print(json_pack("{s:o}", "slots", all));
+  } else {
+    ctl_table *table = ctl_table_create(columns, true);
+    for (size_t i = 0; i < count; i++) print_slot(table, sorted[i]);
+    ctl_table_print(table);
+  }
+  free(sorted);
+  pjrtc_slots_destroy(slots);
+  return CTL_OK;
+}
+
+/* ---- get ---- */
+
+static void print_values(const slot_command *c, const char *const *names, const pjrtc_value *values, size_t count) {
+  if (c->common->json) {
+    json_t *all = json_array();
+    for (size_t i = 0; i < count; i++) {
+      json_t *object = ctl_result_json(&values[i]);
+      json_object_set_new(object, "slot", ctl_json_text(names[i]));
+      json_array_append_new(all, object);
+    }
+    ctl_json_print(json_pack("{s:o}", "slots", all));
+    return;
+  }
+  for (size_t i = 0; i < count; i++) ctl_result_print(&values[i], c->options->full || !isatty(STDOUT_FILENO));
+}
+
+static int save_values(const slot_command *c, const char *const *names, const pjrtc_value *values, size_t count) {
+  ctl_results_file *file;
+  int status = ctl_results_file_create(c->common, c->options->save, &file);
+  if (status) return status;
+  for (size_t i = 0; i < count; i++) ctl_results_file_add(file, names[i], &values[i]);
+  return ctl_results_file_finish(file);
+}
+
+static int get(slot_command *c, const char *const *names, size_t count) {
+  uint64_t *buffers = ctl_alloc(count * sizeof *buffers);
+  pjrtc_value *values = ctl_alloc(count * sizeof *values);
+  int status = CTL_OK;
+  if (pjrtc_lookup(c->client, names, count, buffers, &c->error)) status = ctl_fail(c->common, &c->error);
+  if (!status) status = ctl_results_download(c->common, c->client, buffers, count, 0, values);
+  if (!status) print_values(c, names, values, count);
+  if (!status && c->options->save) status = save_values(c, names, values, count);
+  ctl_session_tidy(c->client, buffers, count);
+  free(buffers);
+  ctl_results_free(values, count);
+  return status;
+}
+
+/* ---- put and rm ---- */
+
+static int put(slot_command *c, const char *name, const ctl_argument *argument) {
+  pjrtc_upload_options options = ctl_argument_upload(argument);
+  if (c->options->has_device) {
+    options.placement = PJRTC_PLACE_DEVICE;
+    options.place = c->options->device;
+  }
+  uint64_t buffer;
+  int status = CTL_OK;
+  if (pjrtc_upload(c->client, &options, &buffer, &c->error)) return ctl_fail(c->common, &c->error);
+  if (pjrtc_bind(c->client, &(pjrtc_slot_binding){name, buffer}, 1, &c->error)) status = ctl_fail(c->common, &c->error);
+  ctl_session_tidy(c->client, &buffer, 1);
+  return status;
+}
+
+static int take_away(slot_command *c, const char *const *names, size_t count) {
+  return pjrtc_unbind(c->client, names, count, &c->error) ? ctl_fail(c->common, &c->error) : CTL_OK;
+}
+
+/* ---- the command ---- */
+
+/* The value is read before anything is asked of the server. */
+static int read_value(const ctl_common *common, const char *text, ctl_argument *out) {
+  bool is_file;
+  char *complaint = ctl_argument_read(text, out, &is_file);
+  if (!complaint && out->slot) complaint = ctl_text("a slot is put from a value, not from another slot");
+  if (!complaint) return CTL_OK;
+  int status = ctl_complain(common, is_file ? CTL_FILE : CTL_USAGE, NULL, "%s", complaint);
+  free(complaint);
+  return status;
+}
+
+int ctl_slot(int argc, char **argv, ctl_common *common) {
+  static const ctl_option known[] = {{"--device", "N", set_device},
+                                     {"--ttl", "SECONDS", set_ttl},
+                                     {"--save", "FILE", set_save},
+                                     {"--full", NULL, set_full}};
+  static const char hint[] =
+      "pjrtctl slot ls SESSION | get SESSION SLOT... | put SESSION SLOT ARGUMENT | rm SESSION SLOT...";
+  slot_options options = {0};
+  const char *words[MAX_WORDS];
+  size_t num_words;
+  int status =
+      ctl_parse(argc, argv, known, sizeof known / sizeof *known, &options, common, words, MAX_WORDS, &num_words);
+  if (status) return status;
+  const char *verb = num_words ? words[0] : "";
+  bool is_ls = strcmp(verb, "ls") == 0, is_get = strcmp(verb, "get") == 0, is_put = strcmp(verb, "put") == 0,
+       is_rm = strcmp(verb, "rm") == 0;
+  if (!is_ls && !is_get && !is_put && !is_rm)
+    return ctl_complain(common, CTL_USAGE, hint, *verb ? "slot knows no \"%s\"" : "slot what?", verb);
+  if (is_ls ? num_words != 2 : is_put ? num_words != 4 : num_words < 3)
+    return ctl_complain(common, CTL_USAGE, hint, "slot %s takes other arguments", verb);
+  ctl_argument value = {0};
+  if (is_put && (status = read_value(common, words[3], &value))) return status;
+  slot_command c = {.common = common, .options = &options, .client = ctl_connect(common, &status)};
+  ctl_error_init(&c.error);
+  if (!status) status = ctl_session_join(common, c.client, words[1], is_put, options.ttl_ns);
+  if (!status)
+    status = is_ls    ? list(&c)
+             : is_get ? get(&c, &words[2], num_words - 2)
+             : is_put ? put(&c, words[2], &value)
+                      : take_away(&c, &words[2], num_words - 2);
+  free(c.error.detail);
+  ctl_argument_deinit(&value);
+  pjrtc_close(c.client);
+  return status;
+}
