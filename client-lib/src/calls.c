@@ -21,6 +21,10 @@ static bool has_room(pjrtc_client *client, void *unused) {
                           pjrtc_outbox_queued_bytes(&client->outbox) < client->max_queued_bytes);
 }
 
+bool pjrtc_client_is_in_item(const pjrtc_client *client) {
+  return client->in_item && pthread_equal(client->item_thread, pthread_self());
+}
+
 static pjrtc_failure *lost(pjrtc_client *client) {
   return client->lost ? pjrtc_failure_retain(client->lost) : NULL;
 }
@@ -60,7 +64,7 @@ pjrtc_failure *pjrtc_calls_wait_for_room(pjrtc_client *client, bool waits) {
   if (client->lost) return lost(client);
   pjrtc_failure *failure = bound_quiet_calls(client);
   if (failure || has_room(client, NULL)) return failure;
-  if (client->nonblocking && !waits)
+  if ((client->nonblocking && !waits) || pjrtc_client_is_in_item(client))
     return pjrtc_failure_make(PJRTC_RESOURCE_EXHAUSTED, "call pjrtc_progress until some have ended",
                               "%" PRIu32 " calls are in flight and %zu bytes are queued", client->num_listed,
                               pjrtc_outbox_queued_bytes(&client->outbox));
@@ -175,6 +179,11 @@ static void queue_callback(pjrtc_client *client, pjrtc_future *call) {
   client->last_callback = call;
 }
 
+void pjrtc_call_drop_results(pjrtc_future *call) {
+  if (call->sink.allocated) pjrtc_call_drop_download(call);
+  if (call->method == PJRTC_METHOD_execute_run) pjrtc_call_drop_run(call);
+}
+
 void pjrtc_call_complete(pjrtc_client *client, pjrtc_future *call, pjrtc_failure *failure) {
   uint64_t id = call->id;
   if (call->source.left_bytes || call->source.walk || client->outbox.item_call == call)
@@ -199,7 +208,7 @@ void pjrtc_call_complete(pjrtc_client *client, pjrtc_future *call, pjrtc_failure
     pjrtc_driver_wake(client, NULL);
     return;
   }
-  if (call->failure && call->sink.allocated) pjrtc_call_drop_download(call);
+  if (call->failure) pjrtc_call_drop_results(call);
   atomic_store_explicit(&call->done, true, memory_order_release);
   queue_callback(client, call);
   pjrtc_driver_wake(client, call);
@@ -243,7 +252,7 @@ void pjrtc_call_let_go(pjrtc_client *client, pjrtc_future *call) {
   if (client->outbox.item_call == call) pjrtc_outbox_remove_source(client, call);
   pjrtc_client_wait_unpinned(client, call);
   if (call->callback_queued) unqueue_callback(client, call);
-  if (call->listed && call->sink.allocated) pjrtc_call_drop_download(call);
+  if (call->listed) pjrtc_call_drop_results(call);
   client->num_held--;
   call->held = false;
   call->callback = NULL;
@@ -268,7 +277,8 @@ void pjrtc_calls_note_quiet_failure(pjrtc_client *client, pjrtc_failure *failure
 /* ---- Connection ---- */
 
 void pjrtc_client_wait_unpinned(pjrtc_client *client, pjrtc_future *call) {
-  while ((client->outbox.writing && client->outbox.item_call == call) || client->inbox.pinned == call) {
+  while ((client->outbox.writing && client->outbox.item_call == call) ||
+         (client->inbox.pinned == call && !pjrtc_client_is_in_item(client))) {
     client->unpin_waiters++;
     pthread_cond_wait(&client->unpinned, &client->lock);
     client->unpin_waiters--;

@@ -37,12 +37,17 @@ void pjrtc_calls_note_quiet_failure(pjrtc_client *client, pjrtc_failure *failure
 
 /* Every quiet call up to that count has ended. */
 void pjrtc_calls_note_quiet_ended(pjrtc_client *client, uint64_t quiet_sent);
-/* Takes back the memory that the library allocated for a download that fails or is let go (download.c). */
+/* Takes back the memory that the library allocated for results of a call that fails or is let go. */
+void pjrtc_call_drop_results(pjrtc_future *call);
+/* The same of a download (op_download.c), and of a run (op_run.c). */
 void pjrtc_call_drop_download(pjrtc_future *call);
+void pjrtc_call_drop_run(pjrtc_future *call);
 
 /* Nothing can be sent or received any more: fails every call. Takes `failure`. Only the first one counts. */
 void pjrtc_client_lose(pjrtc_client *client, pjrtc_failure *failure);
-/* Waits until no thread uses `call`'s memory without the lock. */
+/* This thread is in a callback of the user's for an ITEM: it is the driver, and must not wait for it. */
+bool pjrtc_client_is_in_item(const pjrtc_client *client);
+/* Waits until no thread uses `call`'s memory without the lock; but for this thread's own callback. */
 void pjrtc_client_wait_unpinned(pjrtc_client *client, pjrtc_future *call);
 /* Frees what is left of a closed client once no future is held. Without the lock. */
 void pjrtc_client_free(pjrtc_client *client);

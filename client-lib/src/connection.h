@@ -62,6 +62,8 @@ struct pjrtc_client {
   pjrtc_waiter *first_waiter, *last_waiter;
   uint32_t num_room_waiters;
   pjrtc_spinner spinner;
+  bool in_item;          /* the driver is in a callback of the user's for an ITEM, without the lock: */
+  pthread_t item_thread; /* this thread, which must not wait for the driver */
 
   uint64_t quiet_sent;  /* quiet calls so far */
   uint64_t quiet_ended; /* how many of them have certainly ended, as a sync told */
@@ -72,6 +74,19 @@ struct pjrtc_client {
 /* Reads the reply of a call into where its results go. NULL is success. */
 typedef pjrtc_failure *pjrtc_decode(pjrtc_future *call, const uint8_t *payload, size_t payload_bytes,
                                     const uint8_t *bulk, size_t bulk_bytes);
+
+/* What the user is told of an ITEM, without the lock; `callback` NULL: nothing. */
+typedef struct {
+  pjrtc_run_callback callback;
+  void *user;
+  uint64_t steps;
+  const pjrtc_value *values;
+  size_t num_values;
+} pjrtc_item;
+
+/* Reads an ITEM that carries a message. NULL is success. */
+typedef pjrtc_failure *pjrtc_decode_item(pjrtc_future *call, const uint8_t *payload, size_t payload_bytes,
+                                         const uint8_t *bulk, size_t bulk_bytes, pjrtc_item *out_item);
 
 struct pjrtc_future {
   pjrtc_client *client;
@@ -94,7 +109,8 @@ struct pjrtc_future {
   pjrtc_sink sink;
 
   pjrtc_decode *decode;
-  union { /* where results go: the caller's memory; all zero once the user has let go */
+  pjrtc_decode_item *decode_item; /* NULL: its ITEMs carry data and no messages */
+  union {                         /* where results go: the caller's memory; all zero once the user has let go */
     struct {
       pjrtc_value *fetch;
       size_t num_fetch;
@@ -118,5 +134,13 @@ struct pjrtc_future {
     struct {
       uint64_t quiet_sent; /* quiet calls that it waits for */
     } sync;
+    struct {
+      pjrtc_value *fetch;
+      size_t num_fetch;
+      pjrtc_run_result *result;
+      pjrtc_run_callback on_step;
+      void *user;
+      uint64_t values_of; /* the step that the values are of; 0: there are none yet */
+    } run;
   } to;
 };

@@ -197,6 +197,7 @@ void pjrtc_driver_progress(pjrtc_client *client) {
     pjrtc_outbox_pump(client);
     if (pjrtc_outbox_wants_write(&client->outbox)) pjrtc_driver_kick(client);
   }
+  if (pjrtc_client_is_in_item(client)) return;
   pjrtc_driver_run_callbacks(client);
   hand_over(client);
 }

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fetched_codec.h"
 #include "reply_value.h"
 #include "tensor_size.h"
 #include "varint.h"
-#include "wire_type.h"
 
 enum {
   REQUEST_PROGRAM = 1,
@@ -24,14 +24,12 @@ enum {
   INLINE_DATA_BYTES = 3,
   SLOT_POSITION = 1, /* of SlotArgument; FeedBack's output has the same number */
   SLOT_NAME = 2,
+  FEED_BACK_ARGUMENT = 3,
   TYPE_DTYPE = 1,
   TYPE_DIMS = 2,
   REPLY_FETCHED = 1,
   REPLY_CONSUMED = 2,
   REPLY_EXECUTE_NS = 3,
-  FETCHED_POSITION = 1,
-  FETCHED_TYPE = 2,
-  FETCHED_DATA_BYTES = 3,
 };
 
 /* ---- Request ---- */
@@ -75,7 +73,7 @@ pjrtc_failure *pjrtc_execute_request_check(const pjrtc_execute_request *request,
       return pjrtc_failure_make(PJRTC_INVALID_ARGUMENT, NULL,
                                 "the positions to fetch must increase: %" PRIu32 " follows %" PRIu32,
                                 request->fetch[i].position, request->fetch[i - 1].position);
-  for (size_t i = 0; i < request->num_feed_back; i++)
+  for (size_t i = 0; i < request->num_feed_back && !request->is_run; i++)
     if (!request->feed_back[i].slot)
       return pjrtc_failure_make(PJRTC_INVALID_ARGUMENT, NULL, "feed_back[%zu] names no slot", i);
   *out_inline_bytes = total;
@@ -114,6 +112,11 @@ static size_t slot_size(size_t position, size_t name_bytes) {
   return (position ? 1 + pjrtc_varint_size(position) : 0) + (name_bytes ? bytes_field_size(name_bytes) : 0);
 }
 
+static size_t feed_back_size(const pjrtc_feed_back *feed_back) {
+  if (feed_back->slot) return slot_size(feed_back->output, strlen(feed_back->slot));
+  return slot_size(feed_back->output, 0) + (feed_back->argument ? 1 + pjrtc_varint_size(feed_back->argument) : 0);
+}
+
 typedef struct {
   size_t args, outputs, fetch, non_donatable;
 } packed_sizes;
@@ -141,8 +144,7 @@ size_t pjrtc_execute_request_size(const pjrtc_execute_request *request) {
     else if (arg->slot)
       total += bytes_field_size(slot_size(i, strlen(arg->slot)));
   }
-  for (size_t i = 0; i < request->num_feed_back; i++)
-    total += bytes_field_size(slot_size(request->feed_back[i].output, strlen(request->feed_back[i].slot)));
+  for (size_t i = 0; i < request->num_feed_back; i++) total += bytes_field_size(feed_back_size(&request->feed_back[i]));
   if (request->num_non_donatable) total += bytes_field_size(sizes.non_donatable);
   return total;
 }
@@ -174,6 +176,17 @@ static uint8_t *write_slot(uint8_t *out, unsigned field, size_t position, const 
   return out + name_bytes;
 }
 
+static uint8_t *write_feed_back(uint8_t *out, const pjrtc_feed_back *feed_back) {
+  if (feed_back->slot) return write_slot(out, REQUEST_FEED_BACK, feed_back->output, feed_back->slot);
+  out = pjrtc_tag_put(out, REQUEST_FEED_BACK, PJRTC_WIRE_BYTES);
+  out = pjrtc_varint_put(out, feed_back_size(feed_back));
+  if (feed_back->output)
+    out = pjrtc_varint_put(pjrtc_tag_put(out, SLOT_POSITION, PJRTC_WIRE_VARINT), feed_back->output);
+  if (feed_back->argument)
+    out = pjrtc_varint_put(pjrtc_tag_put(out, FEED_BACK_ARGUMENT, PJRTC_WIRE_VARINT), feed_back->argument);
+  return out;
+}
+
 uint8_t *pjrtc_execute_request_write(const pjrtc_execute_request *request, uint8_t *out) {
   packed_sizes sizes = packed_sizes_of(request);
   out = pjrtc_varint_put(pjrtc_tag_put(out, REQUEST_PROGRAM, PJRTC_WIRE_VARINT), request->program);
@@ -193,8 +206,7 @@ uint8_t *pjrtc_execute_request_write(const pjrtc_execute_request *request, uint8
     if (is_inline(&request->args[i])) out = write_inline(out, i, &request->args[i]);
   for (size_t i = 0; i < request->num_args; i++)
     if (request->args[i].slot) out = write_slot(out, REQUEST_SLOT_ARGS, i, request->args[i].slot);
-  for (size_t i = 0; i < request->num_feed_back; i++)
-    out = write_slot(out, REQUEST_FEED_BACK, request->feed_back[i].output, request->feed_back[i].slot);
+  for (size_t i = 0; i < request->num_feed_back; i++) out = write_feed_back(out, &request->feed_back[i]);
   if (request->num_non_donatable) {
     out = pjrtc_varint_put(pjrtc_tag_put(out, REQUEST_NON_DONATABLE, PJRTC_WIRE_BYTES), sizes.non_donatable);
     for (size_t i = 0; i < request->num_non_donatable; i++) out = pjrtc_varint_put(out, request->non_donatable[i]);
@@ -215,59 +227,7 @@ uint8_t *pjrtc_execute_request_write_data(const pjrtc_execute_request *request, 
 
 /* ---- Reply ---- */
 
-typedef struct {
-  uint32_t position;
-  uint64_t data_bytes;
-  pjrtc_wire_type type;
-} fetched;
-
-static pjrtc_failure *malformed(const char *what) {
-  return pjrtc_failure_make(PJRTC_INTERNAL, NULL, "the server's reply to an execute is malformed: %s", what);
-}
-
-static void read_fetched(pjrtc_reader *reader, fetched *item) {
-  item->position = 0;
-  item->data_bytes = 0;
-  item->type.dtype = PJRTC_DTYPE_INVALID;
-  item->type.rank = 0;
-  uint32_t field;
-  unsigned wire_type;
-  while (pjrtc_field_next(reader, &field, &wire_type)) {
-    if (field == FETCHED_POSITION && wire_type == PJRTC_WIRE_VARINT) {
-      item->position = (uint32_t)pjrtc_varint_get(reader);
-    } else if (field == FETCHED_DATA_BYTES && wire_type == PJRTC_WIRE_VARINT) {
-      item->data_bytes = pjrtc_varint_get(reader);
-    } else if (field == FETCHED_TYPE && wire_type == PJRTC_WIRE_BYTES) {
-      pjrtc_reader type = pjrtc_bytes_get(reader);
-      pjrtc_wire_type_read(&type, &item->type);
-      if (type.failed) pjrtc_reader_fail(reader);
-    } else {
-      pjrtc_field_skip(reader, wire_type);
-    }
-  }
-}
-
-/* Takes the next fetched tensor's data from the front of `bulk`. */
-static pjrtc_failure *place_fetched(const fetched *item, pjrtc_reader *bulk, pjrtc_value *fetch, size_t num_fetch,
-                                    size_t guess) {
-  size_t index = guess;
-  if (index >= num_fetch || fetch[index].position != item->position)
-    for (index = 0; index < num_fetch && fetch[index].position != item->position;) index++;
-  if (index == num_fetch) return malformed("it has an output that was not asked for");
-  if (fetch[index].reserved) return malformed("it has an output twice");
-  uint64_t size_bytes;
-  if (!pjrtc_tensor_size(item->type.dtype, item->type.rank, item->type.dims, &size_bytes) ||
-      size_bytes != item->data_bytes)
-    return malformed("an output's size does not fit its type");
-  if (size_bytes > (uint64_t)(bulk->end - bulk->cursor)) return malformed("there is too little data");
-  pjrtc_value_memory owner = fetch[index].data ? PJRTC_VALUE_CALLERS : PJRTC_VALUE_ALLOCATED;
-  pjrtc_failure *failure = pjrtc_reply_value_set(&fetch[index], item->type.dtype, item->type.rank, item->type.dims,
-                                                 size_bytes, "output", item->position);
-  fetch[index].reserved = owner;
-  if (!failure && size_bytes) memcpy(fetch[index].data, bulk->cursor, size_bytes);
-  bulk->cursor += size_bytes;
-  return failure;
-}
+static const char noun[] = "an execute";
 
 static void add_consumed(pjrtc_execute_result *result, uint64_t position) {
   if (!result) return;
@@ -283,17 +243,14 @@ pjrtc_failure *pjrtc_execute_reply_read(const uint8_t *payload, size_t payload_b
   pjrtc_reader data = pjrtc_reader_make(bulk, bulk_bytes);
   pjrtc_failure *failure = NULL;
   size_t count = 0;
-  fetched item;
   uint32_t field;
   unsigned wire_type;
   if (result) result->num_consumed = 0;
-  for (size_t i = 0; i < num_fetch; i++) fetch[i].reserved = 0;
+  for (size_t i = 0; i < num_fetch; i++) fetch[i].reserved = PJRTC_VALUE_UNSET;
   while (!failure && pjrtc_field_next(&reader, &field, &wire_type)) {
     if (field == REPLY_FETCHED && wire_type == PJRTC_WIRE_BYTES) {
       pjrtc_reader inner = pjrtc_bytes_get(&reader);
-      read_fetched(&inner, &item);
-      failure = inner.failed ? malformed("an output cannot be decoded")
-                             : place_fetched(&item, &data, fetch, num_fetch, count++);
+      failure = pjrtc_fetched_read(&inner, &data, fetch, num_fetch, count++, noun);
     } else if (field == REPLY_CONSUMED && wire_type == PJRTC_WIRE_BYTES) {
       pjrtc_reader inner = pjrtc_bytes_get(&reader);
       while (inner.cursor < inner.end) add_consumed(result, pjrtc_varint_get(&inner));
@@ -307,10 +264,10 @@ pjrtc_failure *pjrtc_execute_reply_read(const uint8_t *payload, size_t payload_b
       pjrtc_field_skip(&reader, wire_type);
     }
   }
-  if (!failure && reader.failed) failure = malformed("it cannot be decoded");
-  if (!failure && count != num_fetch) failure = malformed("it has not the outputs that were asked for");
-  if (!failure && data.cursor != data.end) failure = malformed("there is too much data");
-  for (size_t i = 0; failure && i < num_fetch; i++)
-    if (fetch[i].reserved == PJRTC_VALUE_ALLOCATED) pjrtc_reply_value_free(&fetch[i]);
+  if (!failure && reader.failed) failure = pjrtc_fetched_malformed(noun, "it cannot be decoded");
+  if (!failure && count != num_fetch)
+    failure = pjrtc_fetched_malformed(noun, "it has not the outputs that were asked for");
+  if (!failure && data.cursor != data.end) failure = pjrtc_fetched_malformed(noun, "there is too much data");
+  if (failure) pjrtc_fetched_drop(fetch, num_fetch);
   return failure;
 }

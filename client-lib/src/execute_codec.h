@@ -16,6 +16,7 @@ typedef struct {
   size_t num_feed_back;
   const uint32_t *non_donatable;
   size_t num_non_donatable;
+  bool is_run; /* a step of a run: outputs may be fed back to arguments */
 } pjrtc_execute_request;
 
 /* Checks what the server could not tell apart any more, and adds up the bytes of the arguments given by value. NULL is

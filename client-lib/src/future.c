@@ -20,6 +20,8 @@ pjrtc_code pjrtc_future_wait(pjrtc_future *future, int64_t timeout_ns, pjrtc_err
   if (failure) return pjrtc_failure_finish(failure, error);
   uint64_t deadline_ns = timeout_ns < 0 ? PJRTC_NO_DEADLINE : pjrtc_now_ns() + (uint64_t)timeout_ns;
   pthread_mutex_lock(&client->lock);
+  failure = pjrtc_op_may_wait(client);
+  if (failure) return pjrtc_op_leave(client, failure, error);
   pjrtc_outbox_pump(client);
   bool done = pjrtc_driver_wait_done(client, future, deadline_ns);
   pthread_mutex_unlock(&client->lock);

@@ -79,6 +79,37 @@ static void item_received(pjrtc_client *client, size_t size_bytes) {
 
 /* ---- Frames ---- */
 
+/* The lock is dropped: whoever lets go of the call waits until the callback has returned. */
+static void tell_item(pjrtc_client *client, pjrtc_future *call, const pjrtc_item *item) {
+  uint64_t id = call->id;
+  client->inbox.pinned = call;
+  client->in_item = true;
+  client->item_thread = pthread_self();
+  pthread_mutex_unlock(&client->lock);
+  bool goes_on = item->callback(item->user, item->steps, item->values, item->num_values);
+  pthread_mutex_lock(&client->lock);
+  client->in_item = false;
+  client->inbox.pinned = NULL;
+  if (client->unpin_waiters) pthread_cond_broadcast(&client->unpinned);
+  if (!goes_on && pjrtc_call_find(client, id) == call) pjrtc_call_cancel(client, call);
+}
+
+static void on_item_message(pjrtc_client *client, const pjrtd_frame_header *header, const uint8_t *payload) {
+  pjrtc_future *call = pjrtc_call_find(client, header->call);
+  if (!call || !call->decode_item) {
+    broken(client, "a message came within a call that takes none");
+    return;
+  }
+  if (!call->held || call->failure) return; /* nobody wants it any more */
+  pjrtc_item item = {0};
+  call->failure = call->decode_item(call, payload, header->payload_bytes, payload + header->payload_bytes,
+                                    header->bulk_bytes, &item);
+  if (call->failure)
+    pjrtc_call_cancel(client, call);
+  else if (item.callback && !call->cancelled)
+    tell_item(client, call, &item);
+}
+
 static void on_item(pjrtc_client *client, const pjrtd_frame_header *header) {
   pjrtc_future *call = pjrtc_call_find(client, header->call);
   if (!call || !call->sink.announced) {
@@ -162,7 +193,12 @@ static void on_frame(pjrtc_client *client, const pjrtd_frame_header *header, con
     case PJRTD_FRAME_REPLY: on_reply(client, header, payload, payload + header->payload_bytes); break;
     case PJRTD_FRAME_ERROR: on_error(client, header, payload); break;
     case PJRTD_FRAME_CREDIT: on_credit(client, header, payload); break;
-    case PJRTD_FRAME_ITEM: on_item(client, header); break;
+    case PJRTD_FRAME_ITEM:
+      if (header->payload_bytes)
+        on_item_message(client, header, payload);
+      else
+        on_item(client, header);
+      break;
     default: broken(client, "a frame of a kind came that only clients send"); break;
   }
 }
@@ -207,7 +243,8 @@ static void parse(pjrtc_client *client) {
         broken(client, fault);
         break;
       }
-      need += header.payload_bytes + (header.kind == PJRTD_FRAME_ITEM ? 0 : header.bulk_bytes);
+      /* The data of a download is received where it belongs; all else is made whole. */
+      need += header.payload_bytes + (header.kind == PJRTD_FRAME_ITEM && !header.payload_bytes ? 0 : header.bulk_bytes);
     }
     if (available < need) {
       if (!make_room(inbox, need)) pjrtc_client_lose(client, pjrtc_failure_oom());

@@ -32,7 +32,8 @@ pjrtc_failure *pjrtc_bulk_send_quiet(pjrtc_client *client, pjrtc_future *call) {
 }
 
 pjrtc_failure *pjrtc_bulk_check_quiet(const pjrtc_client *client, const pjrtc_request *request) {
-  if (!request->quiet || !request->item_bytes || !client->nonblocking) return NULL;
+  if (!request->quiet || !request->item_bytes) return NULL;
+  if (!client->nonblocking) return pjrtc_op_may_wait(client);
   return pjrtc_failure_make(PJRTC_INVALID_ARGUMENT, "ask for a future",
                             "a quiet call with more than %u bytes of data waits until they are sent, and this client "
                             "must not block",

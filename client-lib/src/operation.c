@@ -11,12 +11,19 @@
 /* How much longer than the deadline an answer is waited for, before the client gives up by itself. */
 #define ANSWER_GRACE_NS 1000000000u
 
+pjrtc_failure *pjrtc_op_may_wait(const pjrtc_client *client) {
+  if (!pjrtc_client_is_in_item(client)) return NULL;
+  return pjrtc_failure_make(PJRTC_FAILED_PRECONDITION, "start calls in it, and wait for them after it",
+                            "a run's callback cannot wait, since nothing is read until it returns");
+}
+
 pjrtc_failure *pjrtc_op_enter(pjrtc_client *client, bool waits) {
   if (pjrtc_fork_guard_is_child(&client->fork_guard))
     return pjrtc_failure_make(PJRTC_FAILED_PRECONDITION, "connect again in the child",
                               "this connection to %s belongs to the process that was forked", client->target);
   pthread_mutex_lock(&client->lock);
-  pjrtc_failure *failure = pjrtc_calls_wait_for_room(client, waits);
+  pjrtc_failure *failure = waits ? pjrtc_op_may_wait(client) : NULL;
+  if (!failure) failure = pjrtc_calls_wait_for_room(client, waits);
   if (failure) pthread_mutex_unlock(&client->lock);
   return failure;
 }

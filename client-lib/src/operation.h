@@ -10,6 +10,8 @@
 /* Takes the lock, once there is room for a call; where it fails the lock is not held. `waits`: the operation waits
  * anyway, so it may wait for room although the client is not to block. NULL is success. */
 pjrtc_failure *pjrtc_op_enter(pjrtc_client *client, bool waits);
+/* FAILED_PRECONDITION in a run's callback. NULL: waiting is possible. With the lock. */
+pjrtc_failure *pjrtc_op_may_wait(const pjrtc_client *client);
 /* Drops the lock and reports; takes `failure`. */
 pjrtc_code pjrtc_op_leave(pjrtc_client *client, pjrtc_failure *failure, pjrtc_error *error);
 

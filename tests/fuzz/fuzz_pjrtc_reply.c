@@ -9,8 +9,10 @@
 #include "calls.h"
 #include "error_reply.h"
 #include "execute_codec.h"
+#include "fetched_codec.h"
 #include "method_ids.h"
 #include "reply_object.h"
+#include "run_codec.h"
 
 /* Frames of a HelloReply {version 1, max_payload 1 MiB, max_inline 64 KiB, max_item 1 MiB, credit 1 MiB, 64 calls}. */
 static void send_hello(int fd) {
@@ -25,7 +27,16 @@ static void send_hello(int fd) {
   if (send(fd, frame, sizeof frame, MSG_NOSIGNAL) < 0) abort();
 }
 
-enum { CALLS = 9, ROOM = 1 << 17 };
+enum { CALLS = 10, ROOM = 1 << 17 };
+
+/* What a run tells lies in memory of the caller's and of the library's; both are read. */
+static bool on_step(void *user, uint64_t steps, const pjrtc_value *values, size_t num_values) {
+  uint64_t sum = steps;
+  for (size_t i = 0; i < num_values; i++)
+    for (uint64_t b = 0; b < values[i].size_bytes; b++) sum += ((const uint8_t *)values[i].data)[b];
+  *(uint64_t *)user += sum;
+  return steps != 13;
+}
 
 static void fuzz_connection(const uint8_t *data, size_t size) {
   int fds[2];
@@ -62,12 +73,28 @@ static void fuzz_connection(const uint8_t *data, size_t size) {
   pjrtc_upload_start(client, &upload, &id, &calls[7], NULL);
   pjrtc_download_start(client, 3, &first, 0, &calls[8], NULL); /* 10: nobody wants it any more */
   pjrtc_delete_start(client, &id, 1, NULL, NULL);              /* 11: quiet */
+  pjrtc_value steps_fetch[] = {{.position = 0, .data = room[9], .capacity_bytes = ROOM}, {.position = 1}};
+  pjrtc_execute_options step = {.struct_size = sizeof step, .program = 1, .fetch = steps_fetch, .num_fetch = 2};
+  uint64_t sum = 0;
+  pjrtc_run_result run_result = {.struct_size = sizeof run_result};
+  pjrtc_run_options run = {.struct_size = sizeof run,
+                           .step = &step,
+                           .steps = 9,
+                           .every = 1,
+                           .on_step = on_step,
+                           .user = &sum,
+                           .result = &run_result};
+  pjrtc_run_start(client, &run, &calls[9], NULL); /* 12 */
   pjrtc_future_destroy(calls[8]);
   if (send(fds[1], data, size, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 && size) abort();
   shutdown(fds[1], SHUT_WR);
-  for (int i = 0; i < CALLS - 1; i++) {
+  for (int i = 0; i < CALLS; i++) {
+    if (i == 8) continue;
     pjrtc_future_wait(calls[i], PJRTC_FOREVER, NULL);
-    if (i == 2 && pjrtc_future_poll(calls[i], NULL) == PJRTC_OK) pjrtc_free(fetch[1].data);
+    bool good = pjrtc_future_poll(calls[i], NULL) == PJRTC_OK;
+    if (i == 2 && good) pjrtc_free(fetch[1].data);
+    if (i == 9 && good) pjrtc_free(steps_fetch[1].data);
+    if (i == 9 && !good && steps_fetch[1].data) abort();
     pjrtc_future_destroy(calls[i]);
   }
   pjrtc_program_info_destroy(programs[0]);
@@ -80,6 +107,24 @@ static void fuzz_object(pjrtc_reply_object_reader *reader, const uint8_t *data, 
   void *object;
   pjrtc_failure_release(pjrtc_reply_object_read(reader, data, size, "it", &object));
   pjrtc_reply_object_destroy(object);
+}
+
+/* The same bytes twice, as a run has one item after the other. */
+static void fuzz_run(const uint8_t *data, size_t size) {
+  if (size < 2) return;
+  size_t payload = (size_t)(data[0] | data[1] << 8);
+  data += 2, size -= 2;
+  if (payload > size) payload = size;
+  static uint8_t room[ROOM];
+  pjrtc_value fetch[] = {{.position = 0, .data = room, .capacity_bytes = ROOM}, {.position = 2}};
+  pjrtc_run_reply reply;
+  for (int i = 0; i < 2; i++) {
+    pjrtc_failure *failure = pjrtc_run_reply_read(data, payload, data + payload, size - payload, fetch, 2, &reply);
+    if (!failure && reply.num_fetched && reply.num_fetched != 2) abort();
+    pjrtc_failure_release(failure);
+  }
+  pjrtc_fetched_drop(fetch, 2);
+  if (fetch[1].data || fetch[0].data != room) abort();
 }
 
 /* Payload and bulk are told apart by the first two bytes. */
@@ -115,5 +160,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_execute(data, size);
   else if (choice <= 10)
     fuzz_object(more[choice - 9], data, size);
+  else if (choice == 11)
+    fuzz_run(data, size);
   return 0;
 }

@@ -18,7 +18,8 @@ typedef struct pjrtc_argument {
 
 /* An output that a slot holds from now on, which is made where there is none. */
 typedef struct pjrtc_feed_back {
-  uint32_t output; /* position among all outputs, each at most once */
+  uint32_t output;   /* position among all outputs, each at most once */
+  uint32_t argument; /* of a run (see run.h), where `slot` is NULL: the next step has it as this argument */
   const char *slot;
 } pjrtc_feed_back;
 

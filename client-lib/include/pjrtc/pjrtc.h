@@ -36,9 +36,9 @@
  *
  * THREADS. Any thread may use one connection, and several at once: one of those that wait reads for all. A callback
  * runs on whichever thread moves the connection when the answer arrives; it may start calls and destroy futures, but
- * must not close the client. A future is used by one thread at a time, except that several may wait for it. After fork,
- * the child gets FAILED_PRECONDITION from every call on a connection of its parent; it may only close it (which leaves
- * the parent's connection alone) and connect anew.
+ * must not close the client (run.h: nor wait, where it is called between the steps of a run). A future is used by one
+ * thread at a time, except that several may wait for it. After fork, the child gets FAILED_PRECONDITION from every call
+ * on a connection of its parent; it may only close it (which leaves the parent's connection alone) and connect anew.
  *
  * MEMORY. What a call is given is read before the call returns, with two exceptions, both of futures: data to upload
  * (`pjrtc_upload_options.data`, `pjrtc_compile_options.code`) is read until the future is done, and results are written
@@ -58,6 +58,7 @@
 #include "client.h"
 #include "execute.h"
 #include "program.h"
+#include "run.h"
 #include "runtime.h"
 #include "session.h"
 #include "types.h"

@@ -429,6 +429,123 @@ static void slots(void) {
   pjrtc_sessions_destroy(sessions);
 }
 
+/* ---- Runs ---- */
+
+/* %x + %y, the sum of it, and whether that is over 1000. */
+static const char step_text[] =
+    "func.func @main(%x: tensor<4xf32> {tf.aliasing_output = 0 : i32}, %y: tensor<4xf32>)\n"
+    "    -> (tensor<4xf32>, tensor<f32>, tensor<i1>) {\n"
+    "  %sum = stablehlo.add %x, %y : tensor<4xf32>\n"
+    "  %zero = stablehlo.constant dense<0.0> : tensor<f32>\n"
+    "  %most = stablehlo.constant dense<1000.0> : tensor<f32>\n"
+    "  %all = stablehlo.reduce(%sum init: %zero) applies stablehlo.add across dimensions = [0]\n"
+    "      : (tensor<4xf32>, tensor<f32>) -> tensor<f32>\n"
+    "  %end = stablehlo.compare GT, %all, %most : (tensor<f32>, tensor<f32>) -> tensor<i1>\n"
+    "  return %sum, %all, %end : tensor<4xf32>, tensor<f32>, tensor<i1>\n"
+    "}\n";
+
+typedef struct {
+  uint64_t count, last, stop_at;
+  float value;
+} told;
+
+static bool on_step(void *user, uint64_t steps, const pjrtc_value *values, size_t num_values) {
+  told *t = user;
+  CHECK(steps > t->last);
+  t->last = steps;
+  if (!num_values) return true;
+  t->count++;
+  t->value = *(const float *)values[0].data;
+  return steps != t->stop_at;
+}
+
+static void runs(void) {
+  uint64_t program = compile(step_text), x = upload(ones), y = upload(ones), output;
+  pjrtc_slot_binding binding = {"run.x", x};
+  OK(pjrtc_bind(client, &binding, 1, &error));
+  OK(pjrtc_delete(client, &x, 1, &error));
+  pjrtc_argument args[] = {{.slot = "run.x"}, {.buffer = y}};
+  pjrtc_feed_back feed_back[] = {{.output = 0, .slot = "run.x"}};
+  float sum;
+  pjrtc_value fetch = {.position = 1, .data = &sum, .capacity_bytes = sizeof sum};
+  pjrtc_execute_options step = {.struct_size = sizeof step,
+                                .program = program,
+                                .args = args,
+                                .num_args = 2,
+                                .feed_back = feed_back,
+                                .num_feed_back = 1,
+                                .fetch = &fetch,
+                                .num_fetch = 1};
+  told t = {0};
+  pjrtc_run_result result = {.struct_size = sizeof result};
+  pjrtc_run_options run = {.struct_size = sizeof run,
+                           .step = &step,
+                           .steps = 50,
+                           .every = 20,
+                           .on_step = on_step,
+                           .user = &t,
+                           .result = &result};
+  OK(pjrtc_run(client, &run, &error));
+  CHECK(t.count == 2 && t.last == 40 && t.value == 410 && sum == 510);
+  CHECK(result.steps == 50 && !result.stopped && result.execute_ns > 0);
+  expect("run.x", 51);
+  /* Until the sum is over 1000. */
+  run.has_until = true, run.until = 2, run.steps = 1000, run.every = 0;
+  OK(pjrtc_run(client, &run, &error));
+  CHECK(result.steps == 50 && result.stopped && sum == 1010);
+  /* Ended by the callback: the slot has what the last whole step gave. */
+  run.has_until = false, run.every = 1, run.steps = 1u << 30;
+  t = (told){.stop_at = 30};
+  CHECK(pjrtc_run(client, &run, &error) == PJRTC_CANCELLED);
+  CHECK(t.last == 30 && result.steps >= 30);
+  uint64_t found;
+  pjrtc_value value = {0};
+  OK(pjrtc_lookup(client, &binding.slot, 1, &found, &error));
+  OK(pjrtc_download(client, found, &value, 0, &error));
+  CHECK(((float *)value.data)[0] >= 131);
+  pjrtc_free(value.data);
+  OK(pjrtc_delete(client, &found, 1, &error));
+  OK(pjrtc_bind(client, &(pjrtc_slot_binding){"run.x", y}, 1, &error));
+  /* An argument for each step; the state is fed back to an argument, and kept. */
+  static const float batches[3][4] = {{1, 1, 1, 1}, {2, 2, 2, 2}, {3, 3, 3, 3}};
+  static const int64_t three_by_four[] = {3, 4};
+  pjrtc_argument stacked_args[] = {{.type = {PJRTC_F32, 1, four}, .data = ones},
+                                   {.type = {PJRTC_F32, 2, three_by_four}, .data = batches}};
+  pjrtc_feed_back to_argument[] = {{.output = 0, .argument = 0}};
+  uint32_t stacked[] = {1};
+  uint64_t outputs[3];
+  bool keep[] = {true, false, false};
+  step = (pjrtc_execute_options){.struct_size = sizeof step,
+                                 .program = program,
+                                 .args = stacked_args,
+                                 .num_args = 2,
+                                 .feed_back = to_argument,
+                                 .num_feed_back = 1,
+                                 .outputs = outputs,
+                                 .num_outputs = 3,
+                                 .keep = keep};
+  run = (pjrtc_run_options){
+      .struct_size = sizeof run, .step = &step, .stacked = stacked, .num_stacked = 1, .result = &result};
+  OK(pjrtc_run(client, &run, &error));
+  CHECK(result.steps == 3);
+  output = outputs[0];
+  float back[4];
+  value = (pjrtc_value){.data = back, .capacity_bytes = sizeof back};
+  OK(pjrtc_download(client, output, &value, 0, &error));
+  CHECK(back[0] == 7 && back[3] == 10);
+  OK(pjrtc_delete(client, &output, 1, &error));
+  /* Quiet, and refused. */
+  run.result = NULL;
+  OK(pjrtc_run_start(client, &run, NULL, &error));
+  OK(pjrtc_sync(client, 0, &error));
+  OK(pjrtc_delete(client, outputs, 1, &error));
+  run.steps = 4;
+  CHECK(pjrtc_run(client, &run, &error) == PJRTC_INVALID_ARGUMENT && !outputs[0]);
+  CHECK(strstr(error.message, "stacked for 3 steps"));
+  const char *slot = "run.x";
+  OK(pjrtc_unbind(client, &slot, 1, &error));
+}
+
 static void sessions(void) {
   uint64_t session = 0, buffers = 0, programs = 0;
   char token[PJRTC_TOKEN_BYTES] = "";
@@ -458,6 +575,7 @@ int main(void) {
   quiet_and_poison();
   futures();
   slots();
+  runs();
   kept_sessions();
   sessions();
   deadlines_and_cancels(); /* last: it leaves a lane busy */

@@ -175,6 +175,11 @@ void peer_reply(fake_peer *peer, const pjrtd_frame_header *to, const ProtobufCMe
   send_message(peer, to, PJRTD_FRAME_REPLY, message, bulk, bulk_bytes);
 }
 
+void peer_item(fake_peer *peer, const pjrtd_frame_header *to, const ProtobufCMessage *message, const void *bulk,
+               size_t bulk_bytes) {
+  send_message(peer, to, PJRTD_FRAME_ITEM, message, bulk, bulk_bytes);
+}
+
 void peer_error(fake_peer *peer, const pjrtd_frame_header *to, uint32_t code, const char *message) {
   Pjrtd__V1__Error error = PJRTD__V1__ERROR__INIT;
   error.code = code;
@@ -381,6 +386,27 @@ static void execute(server *s, const fake_frame *frame) {
   pjrtd__v1__execute_request__free_unpacked(request, NULL);
 }
 
+/* Each output is the first argument given by value. */
+static void run_steps(server *s, const fake_frame *frame) {
+  Pjrtd__V1__RunRequest *request = pjrtd__v1__run_request__unpack(NULL, frame->header.payload_bytes, frame->payload);
+  const Pjrtd__V1__ExecuteRequest *step = request->step;
+  Pjrtd__V1__RunReply reply = PJRTD__V1__RUN_REPLY__INIT;
+  Pjrtd__V1__FetchedTensor fetched = PJRTD__V1__FETCHED_TENSOR__INIT, *list[] = {&fetched};
+  if (step->n_fetch == 1 && step->n_inline_args) {
+    fetched.position = step->fetch[0];
+    fetched.type = step->inline_args[0]->type;
+    fetched.data_bytes = step->inline_args[0]->data_bytes;
+    reply.n_fetched = 1;
+    reply.fetched = list;
+  }
+  uint64_t bytes = reply.n_fetched ? fetched.data_bytes : 0;
+  for (reply.steps = 1; reply.steps < request->steps; reply.steps++)
+    if (request->every && reply.steps % request->every == 0)
+      peer_item(s->peer, &frame->header, &reply.base, frame->bulk, bytes);
+  succeed(s, &frame->header, &reply.base, frame->bulk, bytes);
+  pjrtd__v1__run_request__free_unpacked(request, NULL);
+}
+
 static void compile(server *s, const fake_frame *frame) {
   Pjrtd__V1__CompileRequest *request =
       pjrtd__v1__compile_request__unpack(NULL, frame->header.payload_bytes, frame->payload);
@@ -451,6 +477,7 @@ static void answer(server *s, const fake_frame *frame) {
     case PJRTC_METHOD_buffer_delete: delete_buffers(s, frame); return;
     case PJRTC_METHOD_program_compile: compile(s, frame); return;
     case PJRTC_METHOD_execute: execute(s, frame); return;
+    case PJRTC_METHOD_execute_run: run_steps(s, frame); return;
     case PJRTC_METHOD_session_sync: sync_session(s, frame); return;
     default: succeed(s, &frame->header, NULL, NULL, 0); return;
   }

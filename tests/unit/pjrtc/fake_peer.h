@@ -64,6 +64,9 @@ void peer_send(fake_peer *peer, const pjrtd_frame_header *to, pjrtd_frame_kind k
                size_t payload_bytes, const void *bulk, size_t bulk_bytes);
 void peer_reply(fake_peer *peer, const pjrtd_frame_header *to, const ProtobufCMessage *message, const void *bulk,
                 size_t bulk_bytes);
+/* An ITEM with a message, or without one (NULL). */
+void peer_item(fake_peer *peer, const pjrtd_frame_header *to, const ProtobufCMessage *message, const void *bulk,
+               size_t bulk_bytes);
 void peer_error(fake_peer *peer, const pjrtd_frame_header *to, uint32_t code, const char *message);
 void peer_credit(fake_peer *peer, const pjrtd_frame_header *to, uint64_t bytes);
 /* Answers the Hello. */

@@ -62,7 +62,8 @@ Test(execute_codec, writes_what_protobuf_reads) {
     for (size_t i = 0; i < request.num_outputs; i++) outputs[i] = next_random(&random) >> next_random(&random) % 52;
     for (size_t i = 0; i < request.num_fetch; i++) fetch[i].position = (uint32_t)(i * 100);
     for (size_t i = 0; i < request.num_feed_back; i++)
-      feed_back[i] = (pjrtc_feed_back){(uint32_t)next_random(&random) % 300, names[next_random(&random) % 4]};
+      feed_back[i] =
+          (pjrtc_feed_back){.output = (uint32_t)next_random(&random) % 300, .slot = names[next_random(&random) % 4]};
     for (size_t i = 0; i < request.num_non_donatable; i++) fixed[i] = (uint32_t)(i * 90);
 
     Pjrtd__V1__ExecuteRequest *message = through_the_wire(&request);

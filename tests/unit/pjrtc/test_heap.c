@@ -53,6 +53,13 @@ static void everything(const char *target) {
                                .num_fetch = 1};
   cr_assert(may_be(pjrtc_execute(client, &run, &error)), "execute: %s", error.message);
   pjrtc_free(fetch.data);
+  pjrtc_value brought = {0};
+  pjrtc_execute_options step = {
+      .struct_size = sizeof step, .program = program, .args = &arg, .num_args = 1, .fetch = &brought, .num_fetch = 1};
+  pjrtc_run_options steps = {.struct_size = sizeof steps, .step = &step, .steps = 3, .every = 1};
+  cr_assert(may_be(code = pjrtc_run(client, &steps, &error)), "run: %s", error.message);
+  cr_assert_eq(code == PJRTC_OK, brought.data != NULL);
+  pjrtc_free(brought.data);
   pjrtc_info *runtime;
   pjrtc_devices *devices;
   pjrtc_stats *stats;

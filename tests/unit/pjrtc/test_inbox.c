@@ -69,6 +69,9 @@ Test(inbox, names_what_a_server_did_wrong, .timeout = 30) {
     cr_assert_eq(answer_of(frame, size, &error), PJRTC_INTERNAL, "case %zu: %s", i, error.message);
     cr_assert_not_null(strstr(error.message, cases[i].said), "case %zu: %s", i, error.message);
   }
+  size_t item = make_frame(frame, PJRTD_FRAME_ITEM, 2, "\x08\x01", 2, 3);
+  cr_assert_eq(answer_of(frame, item, &error), PJRTC_INTERNAL);
+  cr_assert_not_null(strstr(error.message, "a message came within a call that takes none"), "%s", error.message);
   /* A message that cannot be decoded fails its own call only. */
   size_t size = make_frame(frame, PJRTD_FRAME_REPLY, 2, "\x12\xff", 2, 0);
   cr_assert_eq(answer_of(frame, size, &error), PJRTC_INTERNAL);
