@@ -6,6 +6,8 @@
 
 /* "f32[2]=1,2" on a line of standard output. Unless `whole`, only the first elements of a long one. */
 void ctl_result_print(const pjrtc_value *value, bool whole);
+/* "1,2", to be freed; shortened likewise. */
+char *ctl_result_values(const pjrtc_value *value, bool whole);
 /* {"type": "f32[2]", "dtype": "f32", "dims": [2], "values": [1, 2]} */
 json_t *ctl_result_json(const pjrtc_value *value);
 

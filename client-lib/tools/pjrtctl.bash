@@ -30,14 +30,14 @@ _pjrtctl() {
       compopt -o nospace 2>/dev/null
       return
       ;;
-    --device | --replicas | --partitions | --deadline | --xla | --session | --feed-back | --ttl) return ;;
+    --device | --replicas | --partitions | --deadline | --xla | --session | --feed-back | --ttl | --steps | --every | --until | --stack) return ;;
   esac
   case $current in
     -*)
       local options='--target --json --help'
       case $command in
         compile) options+=" $compile_options" ;;
-        run) options+=" --arg --session --ttl --feed-back --save --full $compile_options" ;;
+        run) options+=" --arg --session --ttl --feed-back --steps --every --until --stack --save --full $compile_options" ;;
         slot) options+=' --device --ttl --save --full' ;;
         '') options+=' --version' ;;
       esac

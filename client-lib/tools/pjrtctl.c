@@ -29,13 +29,16 @@ static const struct {
      "    Compiles StableHLO (text, bytecode or portable artifact; \"-\" is standard input) and describes it.\n"},
     {"run", ctl_run,
      "pjrtctl run FILE [--arg ARGUMENT]... [--session NAME [--ttl SECONDS]] [--feed-back OUTPUT=SLOT]...\n"
-     "        [--save FILE.npz] [--full] [compile's options]\n"
-     "    Compiles and runs it once, and prints each result. An ARGUMENT is TYPE[DIMENSIONS]=VALUES:\n"
+     "        [--steps N] [--every N] [--until OUTPUT] [--stack ARGUMENT]... [--save FILE.npz] [--full] [compile's "
+     "options]\n"
+     "    Compiles and runs it, and prints each result. An ARGUMENT is TYPE[DIMENSIONS]=VALUES:\n"
      "        f32[2,2]=1,2,3,4    values in row-major order, or one that fills all\n"
      "        f32[2,2]=@x.npy     a file of numpy.save; @x.npy alone takes its type\n"
      "        s4[5]=hex:f8ff0703  the bytes on the host, little-endian\n"
      "        slot:x              what slot x of the session holds\n"
-     "    With --session it runs in the session of that name, which is made where there is none and stays.\n"},
+     "    With --session it runs in the session of that name, which is made where there is none and stays.\n"
+     "    With --steps it runs that often in one call; --feed-back 0=arg:1 gives output 0 to argument 1 of the next "
+     "step.\n"},
 };
 
 void ctl_usage(FILE *to, const char *command) {

@@ -23,15 +23,26 @@ static pjrtc_type type_of(const pjrtc_value *value) {
   return (pjrtc_type){value->dtype, value->rank, value->dims};
 }
 
-void ctl_result_print(const pjrtc_value *value, bool whole) {
-  char text[CTL_VALUE_TEXT];
-  char type[1600];
+char *ctl_result_values(const pjrtc_value *value, bool whole) {
   uint64_t count = count_of(value), shown = whole || count <= SHOWN ? count : SHOWN;
-  printf("%s=", pjrtc_type_format(&(pjrtc_type){value->dtype, value->rank, value->dims}, type, sizeof type));
+  size_t size = shown * (CTL_VALUE_TEXT + 1) + 64, length = 0;
+  char *text = ctl_alloc(size), one[CTL_VALUE_TEXT];
   for (uint64_t i = 0; i < shown; i++)
+    length += (size_t)snprintf(text + length, size - length, "%s%s", i ? "," : "",
+                               ctl_value_write(value->dtype, element(value, i), one));
+  if (shown < count) snprintf(text + length, size - length, ",... (%" PRIu64 " elements; --full shows all)", count);
+  return text;
+}
+
+void ctl_result_print(const pjrtc_value *value, bool whole) {
+  char text[CTL_VALUE_TEXT], type[1600];
+  pjrtc_type of = type_of(value);
+  printf("%s=", pjrtc_type_format(&of, type, sizeof type));
+  for (uint64_t i = 0; whole && i < count_of(value); i++)
     printf("%s%s", i ? "," : "", ctl_value_write(value->dtype, element(value, i), text));
-  if (shown < count) printf(",... (%" PRIu64 " elements; --full shows all)", count);
-  putchar('\n');
+  char *start = whole ? NULL : ctl_result_values(value, false);
+  puts(start ? start : "");
+  free(start);
 }
 
 /* ---- JSON ---- */

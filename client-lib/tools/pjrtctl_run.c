@@ -1,4 +1,4 @@
-/* pjrtctl run: compiles a file, runs it once, prints or saves its results. */
+/* pjrtctl run: compiles a file, runs it, prints or saves its results. */
 #include <inttypes.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 #include "ctl_argument.h"
 #include "ctl_program.h"
 #include "ctl_result.h"
+#include "ctl_steps.h"
 
 typedef struct {
   ctl_compile_options compile; /* first */
@@ -15,6 +16,7 @@ typedef struct {
   size_t num_arguments;
   pjrtc_feed_back *feed_back; /* owned */
   size_t num_feed_back;
+  ctl_steps_options steps;
   const char *session;
   uint64_t ttl_ns;
   const char *save;
@@ -30,7 +32,7 @@ static char *set_argument(void *user, const char *value) {
   return NULL;
 }
 
-/* "0=theta" */
+/* "0=theta", or, in a run, "0=arg:1" */
 static char *set_feed_back(void *user, const char *value) {
   run_options *options = user;
   const char *equals = strchr(value, '=');
@@ -43,8 +45,32 @@ static char *set_feed_back(void *user, const char *value) {
   pjrtc_feed_back *longer = realloc(options->feed_back, (options->num_feed_back + 1) * sizeof *longer);
   if (!longer) return ctl_text("no memory");
   options->feed_back = longer;
-  longer[options->num_feed_back++] = (pjrtc_feed_back){.output = (uint32_t)output, .slot = equals + 1};
-  return NULL;
+  pjrtc_feed_back *feed_back = &longer[options->num_feed_back];
+  *feed_back = (pjrtc_feed_back){.output = (uint32_t)output, .slot = equals + 1};
+  if (strncmp(feed_back->slot, "arg:", 4) == 0) {
+    long argument;
+    complaint = ctl_read_count(equals + 5, 0, INT_MAX, &argument);
+    feed_back->argument = (uint32_t)argument;
+    feed_back->slot = NULL;
+  }
+  options->num_feed_back++;
+  return complaint;
+}
+
+static char *set_steps(void *user, const char *value) {
+  return ctl_set_steps(&((run_options *)user)->steps, value);
+}
+
+static char *set_every(void *user, const char *value) {
+  return ctl_set_every(&((run_options *)user)->steps, value);
+}
+
+static char *set_until(void *user, const char *value) {
+  return ctl_set_until(&((run_options *)user)->steps, value);
+}
+
+static char *set_stack(void *user, const char *value) {
+  return ctl_set_stack(&((run_options *)user)->steps, value);
 }
 
 static char *set_session(void *user, const char *value) {
@@ -80,6 +106,8 @@ typedef struct {
   uint64_t *inputs, *outputs;   /* owned; ids */
   pjrtc_value *values;          /* owned; the results */
   pjrtc_execute_result result;
+  pjrtc_run_result steps;
+  json_t *history; /* owned; of a run's steps */
 } run;
 
 static int read_arguments(run *r) {
@@ -140,6 +168,27 @@ static const char *slot_of(const run *r, size_t output) {
   return NULL;
 }
 
+/* Of a run of how many steps; 0: not known. */
+static uint64_t steps_expected(const run *r) {
+  const ctl_steps_options *steps = &r->options->steps;
+  if (steps->steps) return steps->steps;
+  const ctl_argument *first = &r->arguments[steps->stacked[0] % r->options->num_arguments];
+  return !first->slot && first->rank ? (uint64_t)first->dims[0] : 0;
+}
+
+static int run_steps(run *r, const pjrtc_execute_options *step) {
+  ctl_steps steps = {.common = r->common,
+                     .client = r->client,
+                     .options = &r->options->steps,
+                     .info = r->info,
+                     .expected = steps_expected(r),
+                     .timeout_ns = r->options->compile.deadline_ns,
+                     .whole = r->options->full || !isatty(STDOUT_FILENO)};
+  int status = ctl_steps_run(&steps, step, &r->history, &r->steps);
+  r->result.execute_ns = r->steps.execute_ns;
+  return status;
+}
+
 static int execute(run *r) {
   pjrtc_argument *args = ctl_alloc(r->num_args * sizeof *args);
   bool *keep = ctl_alloc(r->num_outputs * sizeof *keep);
@@ -158,11 +207,17 @@ static int execute(run *r) {
       .keep = keep,
       .feed_back = r->options->feed_back,
       .num_feed_back = r->options->num_feed_back,
-      .result = &r->result,
-      .timeout_ns = r->options->compile.deadline_ns,
   };
   int status = CTL_OK;
-  if (pjrtc_execute(r->client, &options, &r->error)) status = ctl_fail(r->common, &r->error);
+  bool is_run = ctl_steps_asked(&r->options->steps);
+  if (!is_run) {
+    options.result = &r->result;
+    options.timeout_ns = r->options->compile.deadline_ns;
+  }
+  if (is_run)
+    status = run_steps(r, &options);
+  else if (pjrtc_execute(r->client, &options, &r->error))
+    status = ctl_fail(r->common, &r->error);
   free(args);
   free(keep);
   return status;
@@ -190,12 +245,19 @@ static void print_results(const run *r) {
     json_t *results = json_array(), *root = json_object();
     for (size_t i = 0; i < r->num_outputs; i++) json_array_append_new(results, output_json(r, i));
     json_object_set_new(root, "results", results);
+    if (ctl_steps_asked(&r->options->steps)) {
+      json_object_set_new(root, "steps", ctl_json_unsigned(r->steps.steps));
+      json_object_set_new(root, "stopped", json_boolean(r->steps.stopped));
+      json_object_set(root, "history", r->history);
+    }
     json_object_set_new(root, "compile_ns", ctl_json_unsigned(info->compile_ns));
     json_object_set_new(root, "execute_ns", ctl_json_unsigned(r->result.execute_ns));
     ctl_json_print(root);
     return;
   }
   bool whole = r->options->full || !isatty(STDOUT_FILENO);
+  if (ctl_steps_asked(&r->options->steps))
+    printf("# after %" PRIu64 " steps%s\n", r->steps.steps, r->steps.stopped ? ", as --until says" : "");
   for (size_t i = 0; i < r->num_outputs; i++) {
     if (info->num_devices > 1 && i % info->num_outputs == 0)
       printf("# device %" PRId32 "\n", info->devices[i / info->num_outputs]);
@@ -233,6 +295,7 @@ static void deinit(run *r) {
   free(r->inputs);
   free(r->outputs);
   ctl_results_free(r->values, r->num_outputs);
+  json_decref(r->history);
   free(r->error.detail);
   pjrtc_program_info_destroy(r->info);
   pjrtc_close(r->client);
@@ -243,6 +306,10 @@ int ctl_run(int argc, char **argv, ctl_common *common) {
                                      {"--session", "NAME", set_session},
                                      {"--ttl", "SECONDS", set_ttl},
                                      {"--feed-back", "OUTPUT=SLOT", set_feed_back},
+                                     {"--steps", "N", set_steps},
+                                     {"--every", "N", set_every},
+                                     {"--until", "OUTPUT", set_until},
+                                     {"--stack", "ARGUMENT", set_stack},
                                      {"--save", "FILE", set_save},
                                      {"--full", NULL, set_full},
                                      CTL_COMPILE_OPTIONS};
@@ -254,6 +321,8 @@ int ctl_run(int argc, char **argv, ctl_common *common) {
   ctl_error_init(&r.error);
   if (!status && options.ttl_ns && !options.session)
     status = ctl_complain(common, CTL_USAGE, NULL, "--ttl is for a --session");
+  if (!status && (options.steps.every || options.steps.has_until) && !ctl_steps_asked(&options.steps))
+    status = ctl_complain(common, CTL_USAGE, NULL, "--every and --until are for a run of --steps");
   if (!status && !num_words) status = ctl_complain(common, CTL_USAGE, "\"-\" is standard input", "run needs a FILE");
   if (!status) status = read_arguments(&r);
   if (!status) r.client = ctl_connect(common, &status);
@@ -268,5 +337,6 @@ int ctl_run(int argc, char **argv, ctl_common *common) {
   deinit(&r);
   free(options.arguments);
   free(options.feed_back);
+  free(options.steps.stacked);
   return status;
 }
