@@ -194,7 +194,8 @@ static pjrtc_slot *read_slot(pjrtc_reply_arena *arena, const Pjrtd__V1__SlotInfo
                    .state = (uint32_t)m->state <= PJRTC_SLOT_CONSUMED ? (pjrtc_slot_state)m->state : PJRTC_SLOT_UNKNOWN,
                    .device = m->device,
                    .bytes = m->device_bytes,
-                   .message = ""};
+                   .message = "",
+                   .published = m->published};
   if (m->type && m->type->n_dims <= PJRTC_MAX_RANK)
     slot->type = (pjrtc_type){(pjrtc_dtype)m->type->dtype, (uint32_t)m->type->n_dims, m->type->dims};
   if (m->error) {

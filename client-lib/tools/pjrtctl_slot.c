@@ -67,6 +67,7 @@ static json_t *slot_json(const pjrtc_slot *slot) {
                       ready ? json_string(pjrtc_type_format(&slot->type, text, sizeof text)) : json_null());
   json_object_set_new(object, "device", ready ? json_integer(slot->device) : json_null());
   json_object_set_new(object, "bytes", ready ? ctl_json_unsigned(slot->bytes) : json_null());
+  json_object_set_new(object, "published", json_boolean(slot->published));
   json_object_set_new(
       object, "error",
       slot->code ? json_pack("{s:s, s:o}", "code", pjrtc_code_name(slot->code), "message", ctl_json_text(slot->message))
@@ -78,7 +79,7 @@ static void print_slot(ctl_table *table, const pjrtc_slot *slot) {
   char text[256];
   bool ready = slot->state == PJRTC_SLOT_READY;
   ctl_table_add(table, "%s", slot->slot);
-  ctl_table_add(table, "%s", state_name(slot->state));
+  ctl_table_add(table, "%s%s", state_name(slot->state), slot->published ? ", read-only" : "");
   ctl_table_add(table, "%s", ready ? ctl_bytes(slot->bytes, text) : "-");
   if (ready)
     ctl_table_add(table, "%" PRId32, slot->device);

@@ -69,8 +69,8 @@ def test_slots_are_listed_saved_and_removed(daemon: Daemon, session: str, tmp_pa
     assert [row.split() for row in rows] == [["bias", "ready", "3", "B", "1", "s8[3]"], ["gone", "donated", "-", "-", "-"],
                                              ["layer/0/w", "ready", "16", "B", "0", "f32[2,2]"]]
     listed = json.loads(output(daemon, "slot", "ls", session, "--json"))["slots"]
-    assert listed[0] == {"slot": "bias", "state": "ready", "type": "s8[3]", "device": 1, "bytes": 3, "error": None}
-    assert listed[1] == {"slot": "gone", "state": "donated", "type": None, "device": None, "bytes": None, "error": None}
+    assert listed[0] == {"slot": "bias", "state": "ready", "type": "s8[3]", "device": 1, "bytes": 3, "published": False, "error": None}
+    assert listed[1] == {"slot": "gone", "state": "donated", "type": None, "device": None, "bytes": None, "published": False, "error": None}
     shown = output(daemon, "slot", "get", session, "layer/0/w", "bias", "--save", tmp_path / "s.npz")
     assert shown == "f32[2,2]=1,2,3,4\ns8[3]=-1,-1,-1\n"
     saved = np.load(tmp_path / "s.npz")
@@ -107,6 +107,17 @@ def test_the_command_is_beside_whoever_uses_the_session(daemon: Daemon, session:
         found = client.new_buffer()
         client.call("Session.Lookup", bindings=[dict(slot="x", buffer=found)])
         assert struct.unpack("<4f", client.download(found)) == (1.5, 2.5, 3.5, 4.5)
+
+
+def test_what_is_published_is_read_only(daemon: Daemon, session: str) -> None:
+    output(daemon, "slot", "put", session, "x", "f32[4]=1")
+    with daemon.connect() as client:
+        client.call("Session.Attach", name=session, join=True)
+        client.call("Session.Publish", name="weights", slots=["x"])
+    assert output(daemon, "slot", "ls", session).splitlines()[1].split() == ["x", "ready,", "read-only", "16", "B", "0", "f32[4]"]
+    assert json.loads(output(daemon, "slot", "ls", session, "--json"))["slots"][0]["published"]
+    done = ctl(daemon, "run", "-", "--session", session, "--arg", "slot:x", "--arg", "f32[4]=10", "--feed-back", "0=x", stdin=TWO)
+    assert done.returncode == 1 and "published" in done.stderr
 
 
 def test_results_of_json_name_the_slot(daemon: Daemon, session: str) -> None:

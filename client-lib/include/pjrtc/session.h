@@ -155,6 +155,7 @@ typedef struct pjrtc_slot {
   uint64_t bytes;      /* on the device */
   pjrtc_code code;     /* where it is FAILED: how */
   const char *message; /* "" otherwise */
+  bool published;      /* other sessions may hold it, too: it is read-only, no execution may consume it */
 } pjrtc_slot;
 
 typedef struct pjrtc_slots {

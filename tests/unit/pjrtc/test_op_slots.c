@@ -93,7 +93,7 @@ static void tell_slots(fake_peer *peer) {
     infos[i].state = (Pjrtd__V1__SlotState)(i < 3 ? i + 1 : -5);
     list[i] = &infos[i];
   }
-  infos[0].type = &type, infos[0].device_bytes = 24, infos[0].device = 1;
+  infos[0].type = &type, infos[0].device_bytes = 24, infos[0].device = 1, infos[0].published = true;
   infos[2].error = &failure;
   Pjrtd__V1__SlotsReply reply = PJRTD__V1__SLOTS_REPLY__INIT;
   reply.n_slots = 4, reply.slots = list;
@@ -116,6 +116,8 @@ Test(op_slots, tell_what_they_hold) {
   cr_assert_eq(ready->type.rank, 2);
   cr_assert_eq(ready->type.dims[1], 3);
   cr_assert_str_eq(ready->message, "");
+  cr_assert(ready->published);
+  cr_assert_not(failed->published);
   cr_assert_eq(slots->slots[1]->state, PJRTC_SLOT_PENDING);
   cr_assert_eq(failed->state, PJRTC_SLOT_FAILED);
   cr_assert_eq(failed->code, PJRTC_INTERNAL);
