@@ -1,5 +1,5 @@
 /* Many threads do everything at once on one connection: executes, futures that are waited for, cancelled and destroyed,
- * callbacks, bulk data both ways, quiet calls, syncs. A plain program, so that it runs under ThreadSanitizer.
+ * callbacks, runs, bulk data both ways, quiet calls, syncs. A plain program, so that it runs under ThreadSanitizer.
  *
  * usage: stress_client_threads [SECONDS] */
 #include <stdatomic.h>
@@ -64,6 +64,37 @@ static void *abandon(void *user) {
   return NULL;
 }
 
+/* The memory is this thread's: whoever drives writes to it and calls this until the run is let go of. */
+static bool on_step(void *user, uint64_t steps, const pjrtc_value *values, size_t num_values) {
+  uint64_t *last = user;
+  REQUIRE(steps > *last);
+  REQUIRE(num_values == 1 && ((const float *)values[0].data)[3] == 3);
+  *last = steps;
+  return true;
+}
+
+static void *run_steps(void *user) {
+  int64_t dims[] = {8};
+  const float x[8] = {0, 1, 2, 3};
+  pjrtc_argument arg = {.type = {PJRTC_F32, 1, dims}, .data = x};
+  for (unsigned i = 0; !stop; i++) {
+    uint64_t last = 0;
+    pjrtc_value value = {0};
+    pjrtc_execute_options step = {
+        .struct_size = sizeof step, .program = 1, .args = &arg, .num_args = 1, .fetch = &value, .num_fetch = 1};
+    pjrtc_run_options run = {
+        .struct_size = sizeof run, .step = &step, .steps = 20, .every = 1, .on_step = on_step, .user = &last};
+    pjrtc_future *future;
+    REQUIRE(pjrtc_run_start(client, &run, &future, NULL) == PJRTC_OK);
+    pjrtc_code code = pjrtc_future_wait(future, i % 2 ? (int64_t)(i % 16) * 10000 : PJRTC_FOREVER, NULL);
+    REQUIRE(code == PJRTC_OK || i % 2);
+    pjrtc_future_destroy(future);
+    REQUIRE(code == PJRTC_PENDING || (last == 19 && ((float *)value.data)[3] == 3));
+    pjrtc_free(value.data);
+  }
+  return NULL;
+}
+
 static void *move_data(void *user) {
   int64_t dims[] = {1500000}, strides[] = {-1};
   uint8_t *data = malloc(1500000);
@@ -95,7 +126,8 @@ int main(int argc, char **argv) {
   int seconds = argc > 1 ? atoi(argv[1]) : 3;
   fake_peer peer;
   client = fake_peer_connect(&peer, peer_serve, NULL);
-  void *(*const bodies[])(void *) = {execute, execute, execute, abandon, abandon, move_data, progress};
+  void *(*const bodies[])(void *) = {execute,   execute,   execute,   abandon, abandon,
+                                     run_steps, run_steps, move_data, progress};
   enum { COUNT = sizeof bodies / sizeof *bodies };
   pthread_t threads[COUNT];
   for (int i = 0; i < COUNT; i++) REQUIRE(pthread_create(&threads[i], NULL, bodies[i], NULL) == 0);
