@@ -126,6 +126,21 @@ static void run_steps(void *user) {
   CHECK(pjrtc_sync(client, 0, &error));
 }
 
+/* The same in one call. */
+static void run_run(void *user) {
+  small_call *call = user;
+  pjrtc_argument argument = {.buffer = call->argument};
+  pjrtc_feed_back feed_back = {.output = 0, .argument = 0};
+  pjrtc_execute_options step = {.struct_size = sizeof step,
+                                .program = call->program,
+                                .args = &argument,
+                                .num_args = 1,
+                                .feed_back = &feed_back,
+                                .num_feed_back = 1};
+  pjrtc_run_options options = {.struct_size = sizeof options, .step = &step, .steps = QUIET_BATCH};
+  CHECK(pjrtc_run(client, &options, &error));
+}
+
 static void run_pipeline(void *user) {
   small_call *call = user;
   static pjrtc_value values[PIPELINE_DEPTH];
@@ -262,6 +277,7 @@ static void serve_modes(void) {
       {.name = "execute-batch", .op = run_small_batch, .user = &add, .inner = SMALL_BATCH},
       {.name = "feedback-quiet", .op = run_feedback_batch, .user = &add, .inner = QUIET_BATCH},
       {.name = "steps", .op = run_steps, .user = &add, .inner = QUIET_BATCH},
+      {.name = "run", .op = run_run, .user = &add, .inner = QUIET_BATCH},
       {.name = "execute-pipelined", .op = run_pipeline, .user = &add, .inner = PIPELINE_DEPTH},
       {.name = "upload-1", .op = run_upload, .begin = begin_transfer, .end = end_transfer, .user = &sizes[0]},
       {.name = "upload-16", .op = run_upload, .begin = begin_transfer, .end = end_transfer, .user = &sizes[1]},

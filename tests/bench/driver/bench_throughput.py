@@ -83,6 +83,7 @@ def steps(context: Context) -> list[Row]:
                 "calling": slicer(calling, "steps", ms),
                 "grpc": slicer(grpc, "steps", ms),
                 "asynchronous": slicer(asynchronous, "steps", ms),
+                "run": slicer(local, "run", ms),
                 "ids": slicer(local, "feedback-quiet", ms),
             },
             context.settings.rounds,
@@ -102,6 +103,7 @@ def steps(context: Context) -> list[Row]:
     return [
         row("steps-local", "fed back to a slot", "local", "calling", 2),
         row("steps-channel", "fed back to a slot, Channel", "grpc", "calling", 4),
+        row("steps-run", "in one pjrtc_run", "run", "calling", None),
         row("steps-ids", "fed back by new ids", "ids", "calling", None),
         row("steps-async", "fed back to a slot, plugin's own threads", "local", "asynchronous", None),
     ]
