@@ -30,7 +30,7 @@ typedef struct {
 } pjrtd_setting_origin;
 
 /* settings_table.c asserts it. */
-#define PJRTD_NUM_SETTINGS 27
+#define PJRTD_NUM_SETTINGS 28
 
 /* Fields are named as the settings are; deploy/pjrtd.conf says what each does. Texts are owned and never NULL. */
 typedef struct pjrtd_settings {
@@ -43,6 +43,7 @@ typedef struct pjrtd_settings {
   uint64_t loop_execute_us;
   uint64_t lane_stall_ms;
   uint64_t max_stuck;
+  uint64_t max_device_executions;
   uint64_t compile_stack_mib;
   uint64_t max_connections;
   uint64_t max_calls_in_flight;

@@ -77,6 +77,7 @@ const pjrtd_setting pjrtd_settings_table[] = {
     INTEGER(loop_execute_us, "100", 0, 2000, RELOAD, "straight-line programs measured quicker may run on the loop"),
     INTEGER(lane_stall_ms, "1000", 10, 3600000, RELOAD, "a plugin call that takes longer is moved off its lane"),
     INTEGER(max_stuck, "4", 1, 64, RESTART, "stuck plugin calls a device may have before new work is refused"),
+    INTEGER(max_device_executions, "24", 1, 1024, RESTART, "executions that a device may have under way by itself"),
     INTEGER(compile_stack_mib, "256", 8, 4096, RESTART, "stack of the compile thread"),
     INTEGER(max_connections, "4096", 1, 1000000, RESTART, "connections at one time"),
     INTEGER(max_calls_in_flight, "4096", 1, 65536, RESTART, "calls that a connection may have open"),

@@ -13,6 +13,7 @@
 typedef struct {
   pjrtd_call call;         /* first */
   pjrtd_execute_work work; /* its arrays lie behind; the program and the buffers are held and retained */
+  pjrtd_share *share;      /* retained */
   pjrtd_job job;           /* the execution, then the fetch where it needs a lane */
   pjrtd_message ended;     /* from the plugin's thread */
   pjrtd_status *error;     /* by the job */
@@ -100,6 +101,7 @@ static pjrtd_status *run_now(pjrtd_request *request, pjrtd_execute_work *work) {
   pjrtd_status *status = pjrtd_executable_execute(work->program->executable, &call, work->device_outputs, &pending);
   uint64_t execute_ns = pjrtd_clock_now_ns() - started_ns;
   work->program->measured_ns = execute_ns;
+  pjrtd_share_charge(request->peer->session->share, work->program->info->devices[0]->index, execute_ns);
   runtime->stats.executes_on_loop++;
   if (status) {
     work->num_device_outputs = 0;
@@ -124,6 +126,7 @@ static void execute_free(execute_call *execute) {
   pjrtd_staging_destroy(execute->copies);
   pjrtd_status_destroy(execute->error);
   pjrtd_status_destroy(execute->event_error);
+  pjrtd_share_release(execute->share);
   pjrtd_call_end(&execute->call);
 }
 
@@ -170,6 +173,7 @@ static void execute_run(pjrtd_job *job) {
   execute->error = pjrtd_executable_execute(execute->work.program->executable, &call, execute->work.device_outputs,
                                             &execute->pending);
   execute->execute_ns = pjrtd_clock_now_ns() - execute->started_ns;
+  job->outstanding = execute->pending && !execute->error;
 }
 
 static void fetch_run(pjrtd_job *job) {
@@ -214,9 +218,17 @@ static void execute_finish(execute_call *execute) {
   pjrtd_execute_work *work = &execute->work;
   execute->submitted = false;
   if (execute->event_back) execute->execute_ns = execute->event_ns - execute->started_ns;
+  uint64_t device_ns = execute->execute_ns;
+  if (execute->job.lane) {
+    if (execute->job.outstanding)
+      pjrtd_runtime_execution_ended(execute->call.runtime, &execute->job, execute->event_ns);
+    device_ns = execute->job.measured_ns;
+  } else {
+    pjrtd_share_charge(execute->share, work->program->info->devices[0]->index, device_ns);
+  }
   if (execute->error) work->num_device_outputs = 0; /* nothing was made */
   pjrtd_status *error = execute->error ? PJRTD_TAKE(execute->error) : PJRTD_TAKE(execute->event_error);
-  work->program->measured_ns = execute->execute_ns;
+  if (!error) work->program->measured_ns = device_ns;
   if (error) error = pjrtd_status_with_origin(error, execute->call.header.call);
   if (execute->abandoned) {
     /* The outputs were poisoned when it was: only the donated arguments are left to settle. */
@@ -301,8 +313,8 @@ static void execute_ready(pjrtd_operation *operation) {
   }
   runtime->stats.executes_on_lane++;
   const pjrtd_program_info *info = work->program->info;
-  pjrtd_lane **lanes = info->straight_line ? runtime->device_lanes : runtime->open_lanes;
-  status = pjrtd_runtime_submit(runtime, lanes[info->devices[0]->index], &execute->job);
+  status = pjrtd_runtime_submit_execution(runtime, execute->share, info->devices[0]->index, !info->straight_line,
+                                          work->program->measured_ns, &execute->job);
   if (status) {
     execute_fail(execute, status);
     return;
@@ -321,6 +333,7 @@ static pjrtd_status *wait_for_it(pjrtd_request *request, const pjrtd_execute_wor
     pjrtd_call_end(&execute->call);
     return status;
   }
+  execute->share = pjrtd_share_retain(request->peer->session->share);
   pjrtd_execute_hold(&execute->work, &execute->call.operation);
   pjrtd_operation_start(&execute->call.operation);
   return PJRTD_OK;

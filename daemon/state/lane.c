@@ -21,25 +21,36 @@ struct pjrtd_lane {
   size_t stack_bytes;
   pthread_mutex_t mutex;
   pthread_cond_t has_work;
-  pjrtd_job *first, *last;
+  pjrtd_scheduler scheduler;
   worker *current; /* the thread that has the queue; NULL before the first job */
   bool closing;
   pjrtd_lane_stats stats;
 };
 
-/* Under the mutex. */
-static void unqueue(pjrtd_lane *lane, pjrtd_job *job) {
-  if (job->previous)
-    job->previous->next = job->next;
+/* Under the mutex, until there is something to do; `until_ns` 0: however long. */
+static void wait_for_work(pjrtd_lane *lane, uint64_t until_ns) {
+  if (!until_ns) {
+    pthread_cond_wait(&lane->has_work, &lane->mutex);
+    return;
+  }
+  const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000u), .tv_nsec = (long)(until_ns % 1000000000u)};
+  pthread_cond_timedwait(&lane->has_work, &lane->mutex, &until);
+}
+
+/* Under the mutex. What its `run` said: it is to run again, it is outstanding, or it has ended. */
+static void job_returned(pjrtd_lane *lane, pjrtd_job *job, uint64_t now_ns) {
+  lane->stats.busy_ns += now_ns - job->started_ns;
+  if (job->again && !lane->closing) {
+    pjrtd_scheduler_again(&lane->scheduler, job, now_ns);
+    return;
+  }
+  lane->stats.jobs++;
+  if (job->outstanding)
+    pjrtd_scheduler_leave_out(&lane->scheduler, job);
   else
-    lane->first = job->next;
-  if (job->next)
-    job->next->previous = job->previous;
-  else
-    lane->last = job->previous;
-  job->next = job->previous = NULL;
-  job->queued = false;
-  lane->stats.queued--;
+    pjrtd_scheduler_end(&lane->scheduler, job, now_ns);
+  /* Posting under the mutex keeps the lane alive until here: destroy looks at `stuck` and `current` under it. */
+  pjrtd_mailbox_post(lane->mailbox, &job->message);
 }
 
 /* The queue's thread is also freed here, by itself when abandoned, by destroy after joining otherwise. */
@@ -48,26 +59,25 @@ static void *worker_main(void *argument) {
   pjrtd_lane *lane = self->lane;
   pthread_mutex_lock(&lane->mutex);
   while (!self->abandoned) {
-    pjrtd_job *job = lane->first;
+    uint64_t retry_ns;
+    pjrtd_job *job = pjrtd_scheduler_take(&lane->scheduler, pjrtd_clock_now_ns(), lane->closing, &retry_ns);
     if (!job) {
       if (lane->closing) break;
-      pthread_cond_wait(&lane->has_work, &lane->mutex);
+      wait_for_work(lane, retry_ns);
       continue;
     }
-    unqueue(lane, job);
     self->job = job;
-    uint64_t started_ns = job->started_ns = pjrtd_clock_now_ns();
     pthread_mutex_unlock(&lane->mutex);
 
     job->run(job);
 
     pthread_mutex_lock(&lane->mutex);
     self->job = NULL;
-    lane->stats.jobs++;
-    lane->stats.busy_ns += pjrtd_clock_now_ns() - started_ns;
-    if (self->abandoned) lane->stats.stuck--;
-    /* Posting under the mutex keeps the lane alive until here: destroy looks at `stuck` and `current` under it. */
-    pjrtd_mailbox_post(lane->mailbox, &job->message);
+    if (self->abandoned) {
+      lane->stats.stuck--;
+      pthread_cond_signal(&lane->has_work); /* the lane's thread may wait for it, or have it again */
+    }
+    job_returned(lane, job, pjrtd_clock_now_ns());
   }
   bool abandoned = self->abandoned;
   pthread_mutex_unlock(&lane->mutex);
@@ -105,17 +115,28 @@ pjrtd_status *pjrtd_lane_create(const char *name, pjrtd_mailbox *mailbox, size_t
   *out_lane = NULL;
   pjrtd_lane *lane = pjrtd_calloc(1, sizeof *lane);
   char *copy = lane ? pjrtd_strdup(name) : NULL;
-  if (!copy) {
+  pjrtd_status *status = copy ? pjrtd_scheduler_init(&lane->scheduler) : pjrtd_status_oom();
+  if (status) {
+    pjrtd_free(copy);
     pjrtd_free(lane);
-    return pjrtd_status_oom();
+    return status;
   }
   lane->name = copy;
   lane->mailbox = mailbox;
   lane->stack_bytes = stack_bytes;
   pthread_mutex_init(&lane->mutex, NULL);
-  pthread_cond_init(&lane->has_work, NULL);
+  pthread_condattr_t attributes;
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init(&lane->has_work, &attributes);
+  pthread_condattr_destroy(&attributes);
   *out_lane = lane;
   return PJRTD_OK;
+}
+
+void pjrtd_lane_limit_executions(pjrtd_lane *lane, atomic_uint *executions, uint32_t most) {
+  lane->scheduler.executions = executions;
+  lane->scheduler.max_executions = most;
 }
 
 void pjrtd_lane_destroy(pjrtd_lane *lane) {
@@ -135,6 +156,7 @@ void pjrtd_lane_destroy(pjrtd_lane *lane) {
   if (stuck) return;
   pthread_cond_destroy(&lane->has_work);
   pthread_mutex_destroy(&lane->mutex);
+  pjrtd_scheduler_deinit(&lane->scheduler);
   pjrtd_free(lane->name);
   pjrtd_free(lane);
 }
@@ -146,30 +168,43 @@ static void deliver_done(pjrtd_message *message) {
 
 pjrtd_status *pjrtd_lane_submit(pjrtd_lane *lane, pjrtd_job *job) {
   if (!lane->current) PJRTD_TRY(worker_start(lane, &lane->current));
-  job->next = job->previous = NULL;
   job->refusal = NULL;
   job->lane = lane;
   job->message.deliver = deliver_done;
   pthread_mutex_lock(&lane->mutex);
-  job->queued = true;
-  job->previous = lane->last;
-  if (lane->last)
-    lane->last->next = job;
-  else
-    lane->first = job;
-  lane->last = job;
-  lane->stats.queued++;
+  pjrtd_status *status = pjrtd_scheduler_push(&lane->scheduler, job, pjrtd_clock_now_ns());
   pthread_cond_signal(&lane->has_work);
   pthread_mutex_unlock(&lane->mutex);
-  return PJRTD_OK;
+  return status;
 }
 
 bool pjrtd_lane_withdraw(pjrtd_lane *lane, pjrtd_job *job) {
   pthread_mutex_lock(&lane->mutex);
-  bool found = job->queued;
-  if (found) unqueue(lane, job);
+  bool found = pjrtd_scheduler_withdraw(&lane->scheduler, job);
   pthread_mutex_unlock(&lane->mutex);
   return found;
+}
+
+void pjrtd_lane_execution_ended(pjrtd_lane *lane, pjrtd_job *job, uint64_t end_ns) {
+  pthread_mutex_lock(&lane->mutex);
+  pjrtd_scheduler_end(&lane->scheduler, job, end_ns);
+  pthread_cond_signal(&lane->has_work);
+  pthread_mutex_unlock(&lane->mutex);
+}
+
+bool pjrtd_lane_others_wait(const pjrtd_lane *lane) {
+  return atomic_load_explicit(&lane->scheduler.others_wait, memory_order_relaxed);
+}
+
+bool pjrtd_lane_is_busy(const pjrtd_lane *lane) {
+  return atomic_load_explicit(&lane->scheduler.busy, memory_order_relaxed);
+}
+
+void pjrtd_lane_set_priority(pjrtd_lane *lane, pjrtd_flow *flow, pjrtd_priority priority) {
+  pthread_mutex_lock(&lane->mutex);
+  pjrtd_scheduler_set_priority(&lane->scheduler, flow, priority);
+  pthread_cond_signal(&lane->has_work);
+  pthread_mutex_unlock(&lane->mutex);
 }
 
 pjrtd_status *pjrtd_lane_exhausted(const pjrtd_lane *lane, uint64_t stuck) {
@@ -180,22 +215,37 @@ pjrtd_status *pjrtd_lane_exhausted(const pjrtd_lane *lane, uint64_t stuck) {
       "programs that do not end cannot be stopped: restart pjrtd, or raise max_stuck");
 }
 
+uint64_t pjrtd_lane_get_device_ns(pjrtd_lane *lane, const pjrtd_flow *flow) {
+  pthread_mutex_lock(&lane->mutex);
+  uint64_t ns = flow->device_ns;
+  pthread_mutex_unlock(&lane->mutex);
+  return ns;
+}
+
 /* Under the mutex. */
-static void refuse_queued(pjrtd_lane *lane) {
-  PJRTD_AUTO(pjrtd_status) refusal = pjrtd_lane_exhausted(lane, lane->stats.stuck + 1);
-  while (lane->first) {
-    pjrtd_job *job = lane->first;
-    unqueue(lane, job);
+static void refuse_queued(pjrtd_lane *lane, uint64_t stuck) {
+  PJRTD_AUTO(pjrtd_status) refusal = pjrtd_lane_exhausted(lane, stuck);
+  pjrtd_job *job;
+  while ((job = pjrtd_scheduler_withdraw(&lane->scheduler, NULL))) {
     job->refusal = pjrtd_status_retain(refusal);
     pjrtd_mailbox_post(lane->mailbox, &job->message);
   }
+}
+
+/* Under the mutex. The plugin has returned, but its device does not come back. */
+static bool device_is_stuck(const pjrtd_lane *lane, uint64_t now_ns, uint64_t stall_ns, uint64_t max_stuck) {
+  const pjrtd_job *oldest = lane->scheduler.oldest_out;
+  if (!oldest || lane->current->job) return false;
+  uint64_t began_ns = oldest->started_ns > lane->scheduler.ended_ns ? oldest->started_ns : lane->scheduler.ended_ns;
+  uint64_t ran_ns = now_ns > began_ns ? now_ns - began_ns : 0;
+  return ran_ns / PJRTD_LANE_PATIENCE / (max_stuck + 1) >= stall_ns;
 }
 
 bool pjrtd_lane_check_stall(pjrtd_lane *lane, uint64_t now_ns, uint64_t stall_ms, uint64_t max_stuck, bool refuse) {
   if (!lane->current) return false;
   bool moved = false;
   pthread_mutex_lock(&lane->mutex);
-  const pjrtd_job *job = lane->current->job;
+  pjrtd_job *job = lane->current->job;
   uint64_t ran_ns = job && now_ns > job->started_ns ? now_ns - job->started_ns : 0;
   uint64_t stall_ns = stall_ms * 1000000u;
   if (ran_ns > stall_ns && lane->stats.stuck < max_stuck) {
@@ -206,11 +256,14 @@ bool pjrtd_lane_check_stall(pjrtd_lane *lane, uint64_t now_ns, uint64_t stall_ms
       pthread_detach(lane->current->thread);
       lane->stats.stuck++;
       lane->current = fresh;
+      pjrtd_scheduler_give_up(&lane->scheduler, job, now_ns);
       moved = true;
     }
     pjrtd_status_destroy(status); /* the next check tries again */
   } else if (refuse && ran_ns > stall_ns && ran_ns / PJRTD_LANE_PATIENCE >= stall_ns) {
-    refuse_queued(lane);
+    refuse_queued(lane, lane->stats.stuck + 1);
+  } else if (refuse && device_is_stuck(lane, now_ns, stall_ns, max_stuck)) {
+    refuse_queued(lane, 1);
   }
   pthread_mutex_unlock(&lane->mutex);
   return moved;
@@ -220,6 +273,9 @@ pjrtd_lane_stats pjrtd_lane_get_stats(pjrtd_lane *lane) {
   pthread_mutex_lock(&lane->mutex);
   pjrtd_lane_stats stats = lane->stats;
   stats.running = lane->current && lane->current->job;
+  stats.queued = lane->scheduler.queued;
+  stats.waited_ns = lane->scheduler.waited_ns;
+  stats.longest_wait_ns = lane->scheduler.longest_wait_ns;
   pthread_mutex_unlock(&lane->mutex);
   return stats;
 }

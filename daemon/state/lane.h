@@ -1,55 +1,57 @@
-/* A queue of jobs and a replaceable thread that runs them in order: the place for plugin calls that can block.
+/* A queue of jobs and a replaceable thread that runs them: the place for plugin calls that can block.
  *
- * A plugin call may never return. A job that runs past the stall limit is moved off: a fresh thread takes the queue
- * over, the stuck one is abandoned and counted, and goes when its call returns after all.
- * All functions are for the loop thread; jobs run on the lane's and touch no state of the daemon. */
+ * Which job is next is the scheduler's choice (scheduler.h), made when the thread is free: jobs without a flow, and
+ * those of one flow, run in order. A plugin call may never return. A job that runs past the stall limit is moved off: a
+ * fresh thread takes the queue over, the stuck one is abandoned and counted, and goes when its call returns after all.
+ * Functions are for the loop thread where nothing else is said; jobs run on the lane's and touch no state of the
+ * daemon.
+ */
 #pragma once
 
-#include "base/mailbox.h"
-#include "base/status.h"
-
-typedef struct pjrtd_lane pjrtd_lane;
-typedef struct pjrtd_job pjrtd_job;
-
-/* Embedded in what it is about. `run` is called on the lane's thread, then `done` on the loop. */
-struct pjrtd_job {
-  void (*run)(pjrtd_job *job);
-  void (*done)(pjrtd_job *job);
-  pjrtd_status
-      *refusal; /* set before `done` where `run` never was: the lane has too many stuck threads. `done` takes it */
-  /* The lane's own. */
-  pjrtd_message message;
-  pjrtd_job *next, *previous;
-  bool queued; /* under the lane's mutex */
-  pjrtd_lane *lane;
-  uint64_t started_ns;
-};
+#include "state/scheduler.h"
 
 typedef struct {
   uint64_t jobs;   /* ended */
   uint64_t queued; /* not begun */
   uint64_t busy_ns;
-  uint32_t stuck; /* abandoned threads that have not come back */
-  bool running;   /* a job is on the lane's own thread */
+  uint32_t stuck;                      /* abandoned threads that have not come back */
+  bool running;                        /* a job is on the lane's own thread */
+  uint64_t waited_ns, longest_wait_ns; /* of all jobs, before they began */
 } pjrtd_lane_stats;
 
 /* `name` is copied; `mailbox` is borrowed and outlives the lane. The thread starts with the first job. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_lane_create(const char *name, pjrtd_mailbox *mailbox, size_t stack_bytes,
                                                pjrtd_lane **out_lane);
+/* At most so many of the lane's and others' executions, which `executions` (borrowed) counts, are outstanding on the
+ * device. Before the first job. */
+void pjrtd_lane_limit_executions(pjrtd_lane *lane, atomic_uint *executions, uint32_t most);
 /* Joins the thread after what is queued has run; with stuck threads the lane's memory is left to them. NULL is fine.
  * Jobs not yet delivered are delivered by the mailbox later, so close that afterwards. */
 void pjrtd_lane_destroy(pjrtd_lane *lane);
 
-/* Fails only when the thread cannot be started: then the job was not taken. */
+/* Fails only when the thread cannot be started, or without memory: then the job was not taken. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_lane_submit(pjrtd_lane *lane, pjrtd_job *job);
 
 /* Takes a job out that has not begun. False: it has, and `done` will come. */
 bool pjrtd_lane_withdraw(pjrtd_lane *lane, pjrtd_job *job);
 
+/* The device is done with an outstanding job, since `end_ns`. After `done`. */
+void pjrtd_lane_execution_ended(pjrtd_lane *lane, pjrtd_job *job, uint64_t end_ns);
+
+/* Whether anything of the same or a higher priority waits for what the running job has: a slice of a long one then
+ * comes to an end, with `again`. Any thread. */
+bool pjrtd_lane_others_wait(const pjrtd_lane *lane);
+/* Whether it has any job. */
+bool pjrtd_lane_is_busy(const pjrtd_lane *lane);
+/* Of a flow of this lane. */
+void pjrtd_lane_set_priority(pjrtd_lane *lane, pjrtd_flow *flow, pjrtd_priority priority);
+uint64_t pjrtd_lane_get_device_ns(pjrtd_lane *lane, const pjrtd_flow *flow);
+
 /* Moves the running job off where it has run for `stall_ms`, unless `max_stuck` threads are lost already. Then what is
  * queued waits; with `refuse`, for PJRTD_LANE_PATIENCE times as long, after which it is refused with
- * RESOURCE_EXHAUSTED: long programs come back, endless ones do not. To be called now and then while anything runs. True
- * where a thread was abandoned. */
+ * RESOURCE_EXHAUSTED: long programs come back, endless ones do not. What waits for an outstanding execution waits as
+ * long as for `max_stuck` and one more that are on threads, before it is refused. To be called now and then while
+ * anything runs. True where a thread was abandoned. */
 #define PJRTD_LANE_PATIENCE 10
 bool pjrtd_lane_check_stall(pjrtd_lane *lane, uint64_t now_ns, uint64_t stall_ms, uint64_t max_stuck, bool refuse);
 /* What to say to work for a lane with so many stuck threads. */

@@ -93,13 +93,18 @@ static pjrtd_status *create_lanes(pjrtd_runtime *runtime) {
   runtime->device_lanes = pjrtd_calloc(runtime->num_devices, sizeof *runtime->device_lanes);
   runtime->open_lanes = pjrtd_calloc(runtime->num_devices, sizeof *runtime->open_lanes);
   runtime->transfer_lanes = pjrtd_calloc(runtime->num_devices, sizeof *runtime->transfer_lanes);
-  if (!runtime->device_lanes || !runtime->open_lanes || !runtime->transfer_lanes) return pjrtd_status_oom();
+  runtime->device_executions = pjrtd_calloc(runtime->num_devices, sizeof *runtime->device_executions);
+  if (!runtime->device_lanes || !runtime->open_lanes || !runtime->transfer_lanes || !runtime->device_executions)
+    return pjrtd_status_oom();
+  uint32_t most = (uint32_t)runtime->settings->max_device_executions;
   for (size_t i = 0; i < runtime->num_devices; i++) {
     char name[40];
     snprintf(name, sizeof name, "device-%zu", i);
     PJRTD_TRY(pjrtd_lane_create(name, runtime->mailbox, LANE_STACK_BYTES, &runtime->device_lanes[i]));
     snprintf(name, sizeof name, "open-%zu", i);
     PJRTD_TRY(pjrtd_lane_create(name, runtime->mailbox, LANE_STACK_BYTES, &runtime->open_lanes[i]));
+    pjrtd_lane_limit_executions(runtime->device_lanes[i], &runtime->device_executions[i], most);
+    pjrtd_lane_limit_executions(runtime->open_lanes[i], &runtime->device_executions[i], most);
     snprintf(name, sizeof name, "transfer-%zu", i);
     PJRTD_TRY(pjrtd_lane_create(name, runtime->mailbox, LANE_STACK_BYTES, &runtime->transfer_lanes[i]));
   }
@@ -182,6 +187,7 @@ bool pjrtd_runtime_close(pjrtd_runtime *runtime) {
     if (runtime->transfer_lanes) pjrtd_lane_destroy(runtime->transfer_lanes[i]);
   }
   pjrtd_lane_destroy(runtime->compile_lane);
+  runtime->lanes_gone = true;
   /* What the lanes ended may free more; the reaper goes last. Until the client is gone, its threads may post. */
   if (runtime->mailbox) pjrtd_mailbox_drain(runtime->mailbox);
   free_some(runtime, SIZE_MAX);
@@ -203,6 +209,7 @@ void pjrtd_runtime_destroy(pjrtd_runtime *runtime) {
   pjrtd_free(runtime->device_lanes);
   pjrtd_free(runtime->open_lanes);
   pjrtd_free(runtime->transfer_lanes);
+  pjrtd_free(runtime->device_executions);
   pjrtd_plugin_destroy(runtime->plugin);
   pjrtd_free(runtime);
 }
@@ -247,6 +254,18 @@ pjrtd_status *pjrtd_runtime_submit(pjrtd_runtime *runtime, pjrtd_lane *lane, pjr
     uv_timer_start(&runtime->stall_timer, on_stall_timer, period_ms, period_ms ? period_ms : 1);
   }
   return PJRTD_OK;
+}
+
+pjrtd_status *pjrtd_runtime_submit_execution(pjrtd_runtime *runtime, pjrtd_share *share, size_t device_index, bool open,
+                                             uint64_t estimate_ns, pjrtd_job *job) {
+  pjrtd_lane *lane = (open ? runtime->open_lanes : runtime->device_lanes)[device_index];
+  PJRTD_TRY(pjrtd_share_get_flow(share, pjrtd_share_flow_index(device_index, open), lane, &job->flow));
+  job->estimate_ns = estimate_ns;
+  return pjrtd_runtime_submit(runtime, lane, job);
+}
+
+void pjrtd_runtime_execution_ended(pjrtd_runtime *runtime, pjrtd_job *job, uint64_t end_ns) {
+  if (!runtime->lanes_gone) pjrtd_lane_execution_ended(job->lane, job, end_ns);
 }
 
 void pjrtd_runtime_job_ended(pjrtd_runtime *runtime) {

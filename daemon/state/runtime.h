@@ -10,6 +10,7 @@
 #include "state/deadlines.h"
 #include "state/lane.h"
 #include "state/resource.h"
+#include "state/share.h"
 #include "state/stats.h"
 
 typedef struct pjrtd_session pjrtd_session;
@@ -43,8 +44,10 @@ typedef struct pjrtd_runtime {
   pjrtd_lane **open_lanes;     /* owned; programs that could loop or wait, so that the others need not wait for them */
   pjrtd_lane **transfer_lanes; /* owned; bulk copies, by device index, so that they do not wait for programs */
   size_t num_devices;          /* addressable */
-  pjrtd_lane *compile_lane;    /* owned; a large stack */
-  pjrtd_lane *reaper;          /* owned; frees what takes long to free */
+  atomic_uint *device_executions; /* owned; outstanding, by device index */
+  bool lanes_gone;
+  pjrtd_lane *compile_lane; /* owned; a large stack */
+  pjrtd_lane *reaper;       /* owned; frees what takes long to free */
   pjrtd_ready_list ready;
   pjrtd_deadlines deadlines;
   pjrtd_session *sessions;                /* a list */
@@ -83,6 +86,15 @@ void pjrtd_runtime_each_lane(const pjrtd_runtime *runtime, void (*visit)(pjrtd_l
  * pjrtd_runtime_job_ended first. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_runtime_submit(pjrtd_runtime *runtime, pjrtd_lane *lane, pjrtd_job *job);
 void pjrtd_runtime_job_ended(pjrtd_runtime *runtime);
+/* The same for an execution, in its session's share: `open` for programs that could loop or wait. `estimate_ns` is what
+ * it took the last time, 0: not known. `share` must stay until `done`, until pjrtd_runtime_execution_ended, or until
+ * the job was withdrawn.
+ */
+PJRTD_MUST_USE pjrtd_status *pjrtd_runtime_submit_execution(pjrtd_runtime *runtime, pjrtd_share *share,
+                                                            size_t device_index, bool open, uint64_t estimate_ns,
+                                                            pjrtd_job *job);
+/* For outstanding ones, once `done` was and the device is done: its time is then in `job->measured_ns`. */
+void pjrtd_runtime_execution_ended(pjrtd_runtime *runtime, pjrtd_job *job, uint64_t end_ns);
 void pjrtd_runtime_begin_turn(pjrtd_runtime *runtime);
 /* What runs on the loop begins with this, so that a turn can be timed: libuv has no hook between its poll and the
  * callbacks. */

@@ -34,6 +34,7 @@ pjrtd_status *pjrtd_session_create(pjrtd_runtime *runtime, const pjrtd_identity 
   pjrtd_session *session = pjrtd_calloc(1, sizeof *session);
   if (!session) return pjrtd_status_oom();
   pjrtd_status *status = make_token(session->token);
+  if (!status) status = pjrtd_share_create(runtime->num_devices, &session->share);
   if (status) {
     pjrtd_free(session);
     return status;
@@ -74,6 +75,14 @@ pjrtd_status *pjrtd_session_keep(pjrtd_session *session, const char *name, uint6
     strcpy(session->name, name);
   }
   session->ttl_ns = ttl_ns;
+  return PJRTD_OK;
+}
+
+pjrtd_status *pjrtd_session_set_priority(pjrtd_session *session, const pjrtd_identity *identity,
+                                         pjrtd_priority priority) {
+  if (priority > PJRTD_PRIORITY_NORMAL)
+    PJRTD_TRY(pjrtd_identity_check(identity, PJRTD_RIGHT_TRUSTED), "giving a session a high priority");
+  pjrtd_share_set_priority(session->share, priority);
   return PJRTD_OK;
 }
 
@@ -170,6 +179,7 @@ static void close_more(pjrtd_job *job) {
   }
   pjrtd_slots_deinit(&session->slots);
   for (int kind = 0; kind < PJRTD_ID_KINDS; kind++) pjrtd_id_map_deinit(&session->resources[kind]);
+  pjrtd_share_release(session->share);
   pjrtd_free(session->spaces);
   pjrtd_free(session);
 }

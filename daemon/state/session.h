@@ -38,6 +38,7 @@ struct pjrtd_session {
   pjrtd_id_map resources[PJRTD_ID_KINDS];
   pjrtd_slots slots;
   uint64_t buffer_bytes;
+  pjrtd_share *share; /* retained */
   /* Closing: what is left to drop. */
   pjrtd_job closing;
   uint64_t closing_at[PJRTD_ID_KINDS], closing_slot;
@@ -50,6 +51,10 @@ PJRTD_MUST_USE pjrtd_status *pjrtd_session_create(pjrtd_runtime *runtime, const 
 PJRTD_MUST_USE pjrtd_status *pjrtd_session_keep(pjrtd_session *session, const char *name, uint64_t ttl_ns);
 /* Also what is published has such names. "" is fine. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_session_check_name(const char *name);
+/* Its executions go before those of sessions of a lower one. PERMISSION_DENIED where `identity` may not give it that.
+ */
+PJRTD_MUST_USE pjrtd_status *pjrtd_session_set_priority(pjrtd_session *session, const pjrtd_identity *identity,
+                                                        pjrtd_priority priority);
 /* The session of that token; or that of the name which belongs to `identity`. NULL: there is none. All tokens take as
  * long. */
 pjrtd_session *pjrtd_session_find_token(const pjrtd_runtime *runtime, const char *token);

@@ -1,5 +1,6 @@
-/* Lanes under load: jobs run in order and each is delivered once, whether it is quick, slow enough to be moved off its
- * thread, or withdrawn before it begins; the lane goes when its stuck threads have come back. */
+/* Lanes under load: jobs of one session run in order and each is delivered once, whether it is quick, slow enough to be
+ * moved off its thread, in slices, goes on on the device, or is withdrawn before it begins; sessions change their
+ * priority meanwhile; the lane goes when its stuck threads have come back. */
 #include <stdatomic.h>
 #include <unistd.h>
 
@@ -7,14 +8,15 @@
 #include "state/lane.h"
 #include "support/require.h"
 
-enum { LANES = 3, JOBS = 3000, STALL_MS = 20 };
+enum { LANES = 3, FLOWS = 4, JOBS = 3000, STALL_MS = 20 };
 
 typedef struct {
   pjrtd_job job; /* first */
-  int lane, number;
+  int lane, flow, number;
+  int slices; /* left to run */
   unsigned microseconds;
   atomic_bool ran;
-  bool done, withdrawn;
+  bool sliced, goes_on, done, withdrawn;
   uint64_t result;
 } task;
 
@@ -22,15 +24,21 @@ static uv_loop_t loop;
 static pjrtd_lane *lanes[LANES];
 static task *tasks;
 static int outstanding, submitted, withdrawn, moved;
-/* The job that a lane began last; quick jobs of one lane begin in order. */
-static atomic_int last_begun[LANES];
+static pjrtd_flow flows[LANES][FLOWS]; /* the last is not used: jobs without one */
+static atomic_uint executions;
+/* The job that a flow began last: they begin in order. */
+static atomic_int last_begun[LANES][FLOWS];
 
 static void run(pjrtd_job *job) {
   task *self = (task *)job;
-  int before = atomic_exchange(&last_begun[self->lane], self->number);
-  REQUIRE(before < self->number);
-  REQUIRE(!atomic_exchange(&self->ran, true));
+  if (atomic_exchange(&self->ran, true))
+    REQUIRE(self->sliced);
+  else
+    REQUIRE(atomic_exchange(&last_begun[self->lane][self->flow], self->number) < self->number);
   if (self->microseconds) usleep(self->microseconds);
+  job->again = --self->slices > 0;
+  job->outstanding = self->goes_on && !job->again;
+  if (job->again && !pjrtd_lane_others_wait(lanes[self->lane])) usleep(50);
   self->result = (uint64_t)self->number * 3 + 1;
 }
 
@@ -38,8 +46,10 @@ static void done(pjrtd_job *job) {
   task *self = (task *)job;
   REQUIRE(!self->done && !self->withdrawn && atomic_load(&self->ran));
   REQUIRE(self->result == (uint64_t)self->number * 3 + 1);
+  REQUIRE(self->slices <= 0);
   self->done = true;
   outstanding--;
+  if (job->outstanding) pjrtd_lane_execution_ended(lanes[self->lane], job, pjrtd_clock_now_ns());
 }
 
 static void on_timer(uv_timer_t *timer) {
@@ -58,7 +68,8 @@ int main(void) {
     char name[16];
     snprintf(name, sizeof name, "lane-%d", i);
     REQUIRE(pjrtd_lane_create(name, mailbox, 256 << 10, &lanes[i]) == PJRTD_OK);
-    last_begun[i] = -1;
+    pjrtd_lane_limit_executions(lanes[i], &executions, 4);
+    for (int j = 0; j < FLOWS; j++) last_begun[i][j] = -1;
   }
   tasks = calloc(JOBS, sizeof *tasks);
   REQUIRE(tasks);
@@ -70,6 +81,11 @@ int main(void) {
     the->job.run = run;
     the->job.done = done;
     unsigned kind = rand_r(&seed) % 100;
+    the->flow = (int)(rand_r(&seed) % FLOWS);
+    if (the->flow < FLOWS - 1) the->job.flow = &flows[the->lane][the->flow];
+    the->slices = rand_r(&seed) % 20 == 0 ? 5 : 1;
+    the->sliced = the->slices > 1;
+    the->goes_on = the->job.flow && rand_r(&seed) % 4 == 0;
     the->microseconds = kind == 0 ? 3 * STALL_MS * 1000 : kind < 10 ? 200 : 0;
     REQUIRE(pjrtd_lane_submit(lanes[the->lane], &the->job) == PJRTD_OK);
     submitted++;
@@ -77,12 +93,15 @@ int main(void) {
     if (rand_r(&seed) % 10 == 0) {
       task *victim = &tasks[rand_r(&seed) % (unsigned)(i + 1)];
       if (!victim->done && !victim->withdrawn && pjrtd_lane_withdraw(lanes[victim->lane], &victim->job)) {
-        REQUIRE(!atomic_load(&victim->ran));
+        REQUIRE(!atomic_load(&victim->ran) || victim->sliced);
         victim->withdrawn = true;
         withdrawn++;
         outstanding--;
       }
     }
+    if (rand_r(&seed) % 50 == 0)
+      pjrtd_lane_set_priority(lanes[the->lane], &flows[the->lane][rand_r(&seed) % (FLOWS - 1)],
+                              (pjrtd_priority)(rand_r(&seed) % PJRTD_PRIORITIES));
     if (rand_r(&seed) % 20 == 0) uv_run(&loop, UV_RUN_NOWAIT);
     if (outstanding > 500)
       while (outstanding > 100) uv_run(&loop, UV_RUN_ONCE);
@@ -96,13 +115,14 @@ int main(void) {
     jobs += stats.jobs;
   }
   REQUIRE(jobs == (uint64_t)(submitted - withdrawn));
+  REQUIRE(executions == 0);
   REQUIRE(moved > 0);
   for (int i = 0; i < JOBS; i++) REQUIRE(tasks[i].done != tasks[i].withdrawn);
 
   /* Destroying one with work in its queue runs that work first; the mailbox delivers it. */
   task last[10] = {0};
   for (int i = 0; i < 10; i++) {
-    last[i] = (task){.number = JOBS + i, .microseconds = 500, .job = {.run = run, .done = done}};
+    last[i] = (task){.number = JOBS + i, .microseconds = 500, .slices = 1, .job = {.run = run, .done = done}};
     REQUIRE(pjrtd_lane_submit(lanes[0], &last[i].job) == PJRTD_OK);
     outstanding++;
   }

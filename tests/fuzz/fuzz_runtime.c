@@ -15,6 +15,7 @@ pjrtd_settings fuzz_settings = {
     .loop_execute_us = 100,
     .lane_stall_ms = 60000,
     .max_stuck = 4,
+    .max_device_executions = 24,
     .compile_stack_mib = 1,
     .max_connections = 10,
     .max_calls_in_flight = 64,

@@ -34,6 +34,7 @@ static pjrtd_settings settings = {
     .loop_execute_us = 100,
     .lane_stall_ms = 10000,
     .max_stuck = 4,
+    .max_device_executions = 24,
     .compile_stack_mib = 64,
     .max_connections = 100,
     .max_calls_in_flight = 100,

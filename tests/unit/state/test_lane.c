@@ -372,7 +372,7 @@ Test(lane, takes_no_signals_from_the_loop) {
 }
 
 Test(lane, is_not_made_without_memory) {
-  for (int64_t successes = 0; successes < 2; successes++) {
+  for (int64_t successes = 0; successes < 3; successes++) {
     pjrtd_lane *other = lane;
     pjrtd_alloc_fail_after(successes);
     PJRTD_AUTO(pjrtd_status) status = pjrtd_lane_create("x", mailbox, STACK_BYTES, &other);
@@ -406,5 +406,133 @@ Test(lane, says_so_when_the_thread_cannot_have_its_stack) {
   cr_assert_not_null(status);
   cr_assert(strstr(pjrtd_status_message(status), "greedy"), "%s", pjrtd_status_message(status));
   pjrtd_lane_destroy(greedy);
+  shut();
+}
+
+/* ---- executions ---- */
+
+typedef struct {
+  task task; /* first */
+  int slices;
+  bool others_waited;
+} sliced;
+
+static void run_slice(pjrtd_job *job) {
+  sliced *self = (sliced *)job;
+  usleep(1000);
+  self->slices--;
+  self->others_waited |= pjrtd_lane_others_wait(lane);
+  job->again = self->slices > 0;
+  run_quick(job);
+}
+
+static void submit_slices(sliced *sliced, int number, int slices, pjrtd_flow *flow) {
+  sliced->slices = slices;
+  sliced->task.job = (pjrtd_job){.run = run_slice, .done = on_done, .flow = flow};
+  sliced->task.number = number;
+  ASSERT_OK(pjrtd_lane_submit(lane, &sliced->task.job));
+}
+
+Test(lane, runs_a_job_in_slices_between_which_others_have_their_turn) {
+  static pjrtd_flow flows[2];
+  static sliced one = {.task.number = 0}, other;
+  submit_slices(&one, 1, 20, &flows[0]);
+  submit_slices(&other, 2, 5, &flows[1]);
+  run_until(2);
+  cr_assert_eq(done[0], 2, "the shorter one ended before");
+  cr_assert(one.others_waited);
+  cr_assert_eq(atomic_load(&num_ran), 25);
+  cr_assert_geq(one.task.job.measured_ns, 20000000, "of all slices");
+  cr_assert_eq(pjrtd_lane_get_stats(lane).jobs, 2);
+  cr_assert_geq(pjrtd_lane_get_stats(lane).busy_ns, 25000000);
+  cr_assert_not(pjrtd_lane_is_busy(lane));
+  shut();
+}
+
+Test(lane, ends_a_job_after_its_slice_when_it_is_destroyed) {
+  static pjrtd_flow flow;
+  static sliced one;
+  submit_slices(&one, 1, 1000000, &flow);
+  while (!atomic_load(&num_ran)) usleep(200);
+  pjrtd_lane_destroy(lane);
+  lane = NULL;
+  pjrtd_mailbox_drain(mailbox);
+  cr_assert_eq(num_done, 1);
+  cr_assert(one.task.job.again, "it had wanted to go on");
+  shut();
+}
+
+static void run_outstanding(pjrtd_job *job) {
+  job->outstanding = true;
+  run_quick(job);
+}
+
+static void submit_outstanding(task *task, int number, pjrtd_flow *flow, uint64_t estimate_ns) {
+  task->job = (pjrtd_job){.run = run_outstanding, .done = on_done, .flow = flow, .estimate_ns = estimate_ns};
+  task->number = number;
+  ASSERT_OK(pjrtd_lane_submit(lane, &task->job));
+}
+
+Test(lane, holds_executions_back_while_the_device_has_as_many_as_it_may) {
+  static pjrtd_flow flow;
+  static task tasks[6];
+  atomic_uint executions = 0;
+  pjrtd_lane_limit_executions(lane, &executions, 3);
+  for (int i = 0; i < 6; i++) submit_outstanding(&tasks[i], i, &flow, 1);
+  run_until(3);
+  usleep(20000);
+  cr_assert_eq(atomic_load(&num_ran), 3);
+  cr_assert_eq(executions, 3);
+  cr_assert_eq(pjrtd_lane_get_stats(lane).queued, 3);
+  pjrtd_lane_execution_ended(lane, &tasks[1].job, pjrtd_clock_now_ns());
+  run_until(4);
+  cr_assert_eq(atomic_load(&num_ran), 4);
+  /* As if the device's other lane had ended one. */
+  atomic_fetch_sub(&executions, 1);
+  run_until(5);
+  atomic_fetch_add(&executions, 1);
+  for (int i = 0; i < 5; i++)
+    if (i != 1) pjrtd_lane_execution_ended(lane, &tasks[i].job, pjrtd_clock_now_ns());
+  run_until(6);
+  pjrtd_lane_execution_ended(lane, &tasks[5].job, pjrtd_clock_now_ns());
+  cr_assert_eq(executions, 0);
+  cr_assert_not(pjrtd_lane_is_busy(lane));
+  shut();
+}
+
+Test(lane, refuses_what_waits_for_a_device_that_does_not_come_back) {
+  static pjrtd_flow flows[2];
+  static task stuck, waiting[2];
+  submit_outstanding(&stuck, 1, &flows[0], UINT64_C(1) << 40);
+  run_until(1);
+  submit_outstanding(&waiting[0], 2, &flows[0], 1);
+  submit_outstanding(&waiting[1], 3, &flows[1], 1);
+  /* 4 may be stuck, and one more: each has PJRTD_LANE_PATIENCE times 100 ms. */
+  uint64_t now_ns = stuck.job.started_ns;
+  cr_assert_not(pjrtd_lane_check_stall(lane, now_ns + UINT64_C(4900000000), 100, 4, true));
+  cr_assert_eq(pjrtd_lane_get_stats(lane).queued, 2);
+  cr_assert_not(pjrtd_lane_check_stall(lane, now_ns + UINT64_C(5100000000), 100, 4, false));
+  cr_assert_eq(pjrtd_lane_get_stats(lane).queued, 2);
+  pjrtd_lane_check_stall(lane, now_ns + UINT64_C(5100000000), 100, 4, true);
+  cr_assert_eq(pjrtd_lane_get_stats(lane).queued, 0);
+  run_until(3);
+  cr_assert_eq(done[1] + done[2], -5, "both were refused");
+  pjrtd_lane_execution_ended(lane, &stuck.job, pjrtd_clock_now_ns());
+  shut();
+}
+
+Test(lane, changes_the_priority_of_what_waits) {
+  static pjrtd_flow flows[2];
+  static task held, normal, low;
+  submit_held(&held, 1);
+  low = (task){.job = {.run = run_quick, .done = on_done, .flow = &flows[0]}, .number = 2};
+  normal = (task){.job = {.run = run_quick, .done = on_done, .flow = &flows[1]}, .number = 3};
+  ASSERT_OK(pjrtd_lane_submit(lane, &low.job));
+  ASSERT_OK(pjrtd_lane_submit(lane, &normal.job));
+  pjrtd_lane_set_priority(lane, &flows[1], PJRTD_PRIORITY_NORMAL);
+  sem_post(&held.may_end);
+  run_until(3);
+  cr_assert_eq(done[1], 3);
+  cr_assert_eq(done[2], 2);
   shut();
 }
