@@ -1,7 +1,7 @@
 /* Execute.Run. Loop thread, but for the job: the steps themselves are run_steps.c's.
  *
  * A run is a call that holds what it names from its first step to its last. Its job makes steps for a slice of time,
- * and is back on the loop to tell what is to be told and to stand in the lane's queue again, behind others. Slots that
+ * and has the lane again in its session's turn; it is back on the loop when there is something to be told. Slots that
  * are fed back to hold PENDING buffers until the run has ended, and then what the last whole step gave. */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -19,6 +19,7 @@ typedef struct {
   pjrtd_execute_work work;
   pjrtd_run_steps run;
   pjrtd_job job;
+  pjrtd_share *share;         /* retained */
   pjrtd_run_stacked *stacked; /* in the call's block, as are the next four */
   pjrtd_staging **copies;     /* owned: of what is stacked and cannot be read in place; one for each, or NULL */
   uint32_t *fed_by;
@@ -277,6 +278,7 @@ static void run_free(run_call *run) {
   pjrtd_execute_release(&run->work);
   pjrtd_status_destroy(run->error);
   pjrtd_status_destroy(run->abandoned_because);
+  pjrtd_share_release(run->share);
   pjrtd_call_end(&run->call);
 }
 
@@ -352,6 +354,7 @@ static void slice_run(pjrtd_job *job) {
     memcpy(run->args, work->device_args, work->num_args * sizeof *run->args);
   }
   run->error = pjrtd_run_slice(&run->run, SLICE_NS);
+  job->again = !run->error && !run->run.num_items && !run->progress_ns && !pjrtd_run_has_ended(&run->run);
 }
 
 static void slice_done(pjrtd_job *job);
@@ -359,9 +362,10 @@ static void slice_done(pjrtd_job *job);
 static pjrtd_status *submit(run_call *run) {
   pjrtd_runtime *runtime = run->call.runtime;
   const pjrtd_program_info *info = run->work.program->info;
-  pjrtd_lane **lanes = info->straight_line ? runtime->device_lanes : runtime->open_lanes;
+  uint64_t step_ns = run->work.program->measured_ns;
   run->job = (pjrtd_job){.run = slice_run, .done = slice_done};
-  PJRTD_TRY(pjrtd_runtime_submit(runtime, lanes[info->devices[0]->index], &run->job));
+  PJRTD_TRY(pjrtd_runtime_submit_execution(runtime, run->share, info->devices[0]->index, !info->straight_line,
+                                           step_ns > SLICE_NS ? step_ns : SLICE_NS, &run->job));
   runtime->stats.executes_on_lane++;
   run->submitted = true;
   return PJRTD_OK;
@@ -486,6 +490,7 @@ static pjrtd_status *start(pjrtd_request *request, const pjrtd_execute_work *now
     return status;
   }
   run->call.lasting = true;
+  run->share = pjrtd_share_retain(request->peer->session->share);
   run->steps_wanted = wanted->steps;
   run->progress_ns = wanted->progress_ns;
   pjrtd_run_steps *steps = &run->run;
