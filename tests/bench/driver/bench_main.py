@@ -17,6 +17,7 @@ from bench_measures import busy_clients, c_calls, dot_calls, first_result, idle_
 from bench_over_grpc import grpc_batches, grpc_calls, grpc_python, grpc_transfers
 from bench_process import BenchError
 from bench_report import Row, render
+from bench_sharing import sharing
 from bench_throughput import pipelined, steps, transfers
 
 MEASURES: dict[str, Callable[[Context], list[Row]]] = {
@@ -31,6 +32,7 @@ MEASURES: dict[str, Callable[[Context], list[Row]]] = {
     "grpc-python": grpc_python,
     "grpc-batches": grpc_batches,
     "steps": steps,
+    "sharing": sharing,
     "pipelined": pipelined,
     "transfers": transfers,
     "grpc-transfers": grpc_transfers,

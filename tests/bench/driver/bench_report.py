@@ -15,13 +15,15 @@ Comparison = Literal["ratio", "difference", "itself"]
 
 @dataclass
 class Bound:
-    """`limit` in the unit of the comparison: a plain number for a ratio."""
+    """`limit` in the unit of the comparison: a plain number for a ratio. `within`: so far from 0, to either side."""
 
-    relation: Literal["<", ">="]
+    relation: Literal["<", ">=", "within"]
     limit: float
     text: str
 
     def is_met(self, value: float) -> bool:
+        if self.relation == "within":
+            return abs(value) <= self.limit
         compare: Callable[[float, float], bool] = operator.lt if self.relation == "<" else operator.ge
         return compare(value, self.limit)
 
