@@ -101,7 +101,9 @@ static pjrtc_session_info *read_session(pjrtc_reply_arena *arena, const Pjrtd__V
                                .num_connections = m->n_connections,
                                .largest = (const pjrtc_session_buffer *const *)largest,
                                .num_largest = m->n_largest,
-                               .slots = m->slots};
+                               .slots = m->slots,
+                               .priority = (pjrtc_priority)m->priority,
+                               .device_ns = m->device_ns};
   return info;
 }
 

@@ -111,6 +111,9 @@ void *pjrtc_read_stats(pjrtc_reply_arena *arena, const uint8_t *payload, size_t 
         .jobs = from->jobs,
         .queued = from->queued,
         .busy_ns = from->busy_ns,
+        .waited_ns = from->waited_ns,
+        .longest_wait_ns = from->longest_wait_ns,
+        .outstanding = from->outstanding,
     };
   }
   *stats = (pjrtc_stats){

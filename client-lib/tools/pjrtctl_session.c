@@ -25,6 +25,16 @@ static char *state_text(const pjrtc_session_info *session) {
   return ctl_text("%zu attached", session->num_connections);
 }
 
+static const char *priority_text(const pjrtc_session_info *session) {
+  switch (session->priority) {
+    case PJRTC_PRIORITY_LOW: return "low";
+    case PJRTC_PRIORITY_NORMAL: return "normal";
+    case PJRTC_PRIORITY_HIGH: return "high";
+    case PJRTC_PRIORITY_UNSPECIFIED: break;
+  }
+  return "unknown";
+}
+
 /* "python3 (1234), grpc" */
 static char *connections_text(const pjrtc_session_info *session) {
   char *text = ctl_text("%s", session->num_connections ? "" : "-");
@@ -88,6 +98,8 @@ static json_t *session_json(const pjrtc_session_info *session, bool whole) {
   json_object_set_new(object, "ttl_ns", ctl_json_unsigned(session->ttl_ns));
   json_object_set_new(object, "lease_left_ns",
                       session->lease_left_ns ? ctl_json_unsigned(session->lease_left_ns) : json_null());
+  json_object_set_new(object, "priority", ctl_json_text(priority_text(session)));
+  json_object_set_new(object, "device_ns", ctl_json_unsigned(session->device_ns));
   json_object_set_new(object, "connections", connections_json(session));
   if (whole) json_object_set_new(object, "largest", largest_json(session));
   return object;
@@ -152,6 +164,8 @@ static void show(const ctl_common *common, const pjrtc_session_info *session) {
   ROW("in buffers", "%s", ctl_bytes(session->buffer_bytes, text));
   ROW("programs", "%" PRIu64, session->programs);
   ROW("calls in flight", "%" PRIu64, session->calls_in_flight);
+  ROW("priority", "%s", priority_text(session));
+  ROW("device time", "%s", ctl_duration(session->device_ns, text));
   ROW("opened before", "%s", ctl_duration(session->age_ns, text));
   ROW("idle for", "%s", ctl_duration(session->idle_ns, text));
   ROW("outlives its connections by", "%s", session->ttl_ns ? ctl_duration(session->ttl_ns, text) : "nothing");

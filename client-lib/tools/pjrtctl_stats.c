@@ -56,9 +56,12 @@ static void print_json(const pjrtc_stats *stats) {
     json_object_set_new(root, counters[i].name, ctl_json_unsigned(value_of(stats, i)));
   for (size_t i = 0; i < stats->num_lanes; i++) {
     const pjrtc_lane_stats *lane = stats->lanes[i];
-    json_array_append_new(lanes, json_pack("{s:i, s:o, s:o, s:o, s:i}", "device", (int)lane->device, "jobs",
-                                           ctl_json_unsigned(lane->jobs), "queued", ctl_json_unsigned(lane->queued),
-                                           "busy_ns", ctl_json_unsigned(lane->busy_ns), "stuck", (int)lane->stuck));
+    json_array_append_new(lanes,
+                          json_pack("{s:i, s:o, s:o, s:o, s:i, s:o, s:o, s:i}", "device", (int)lane->device, "jobs",
+                                    ctl_json_unsigned(lane->jobs), "queued", ctl_json_unsigned(lane->queued), "busy_ns",
+                                    ctl_json_unsigned(lane->busy_ns), "stuck", (int)lane->stuck, "waited_ns",
+                                    ctl_json_unsigned(lane->waited_ns), "longest_wait_ns",
+                                    ctl_json_unsigned(lane->longest_wait_ns), "outstanding", (int)lane->outstanding));
   }
   json_object_set_new(root, "lanes", lanes);
   ctl_json_print(root);
@@ -66,7 +69,8 @@ static void print_json(const pjrtc_stats *stats) {
 
 static void print_text(const pjrtc_stats *stats) {
   static const char *const columns[] = {"name", "value#", NULL};
-  static const char *const lane_columns[] = {"LANE OF DEVICE#", "JOBS#", "QUEUED#", "BUSY#", "STUCK#", NULL};
+  static const char *const lane_columns[] = {"LANE OF DEVICE#", "JOBS#",   "QUEUED#",       "BUSY#",
+                                             "STUCK#",          "WAITED#", "LONGEST WAIT#", NULL};
   char text[32];
   ctl_table *table = ctl_table_create(columns, false);
   for (size_t i = 0; i < sizeof counters / sizeof *counters; i++) {
@@ -88,6 +92,8 @@ static void print_text(const pjrtc_stats *stats) {
     ctl_table_add(table, "%" PRIu64, lane->queued);
     ctl_table_add(table, "%s", ctl_duration(lane->busy_ns, text));
     ctl_table_add(table, "%" PRIu32, lane->stuck);
+    ctl_table_add(table, "%s", ctl_duration(lane->waited_ns, text));
+    ctl_table_add(table, "%s", ctl_duration(lane->longest_wait_ns, text));
   }
   ctl_table_print(table);
 }

@@ -47,6 +47,10 @@ pjrtd_status *pjrtd_handle_admin_stats(pjrtd_request *request) {
     message->queued = lane.queued + open.queued;
     message->busy_ns = lane.busy_ns + open.busy_ns;
     message->stuck = lane.stuck + open.stuck;
+    message->waited_ns = lane.waited_ns + open.waited_ns;
+    message->longest_wait_ns =
+        lane.longest_wait_ns > open.longest_wait_ns ? lane.longest_wait_ns : open.longest_wait_ns;
+    message->outstanding = atomic_load(&runtime->device_executions[client->devices[i].index]);
     reply.n_lanes++;
   }
   reply.lanes = list;

@@ -14,6 +14,27 @@ static pjrtd_status *keep(pjrtd_session *session, const char *name, uint64_t ttl
   return pjrtd_session_keep(session, name, ttl_ns);
 }
 
+/* UNSPECIFIED leaves it. */
+static pjrtd_status *set_priority(const pjrtd_peer *peer, Pjrtd__V1__SessionPriority wanted) {
+  pjrtd_priority priority = PJRTD_PRIORITY_NORMAL;
+  switch (wanted) {
+    case PJRTD__V1__SESSION_PRIORITY__SESSION_PRIORITY_UNSPECIFIED: return PJRTD_OK;
+    case PJRTD__V1__SESSION_PRIORITY__SESSION_PRIORITY_LOW: priority = PJRTD_PRIORITY_LOW; break;
+    case PJRTD__V1__SESSION_PRIORITY__SESSION_PRIORITY_NORMAL: break;
+    case PJRTD__V1__SESSION_PRIORITY__SESSION_PRIORITY_HIGH: priority = PJRTD_PRIORITY_HIGH; break;
+    default: return PJRTD_INVALID("session priority %d does not exist", (int)wanted);
+  }
+  return pjrtd_session_set_priority(peer->session, &peer->identity, priority);
+}
+
+pjrtd_status *pjrtd_handle_session_configure(pjrtd_request *request) {
+  const Pjrtd__V1__ConfigureRequest *wanted = request->message;
+  PJRTD_TRY(set_priority(request->peer, wanted->priority));
+  Pjrtd__V1__Empty reply = PJRTD__V1__EMPTY__INIT;
+  pjrtd_request_answer(request, &reply.base, NULL, 0);
+  return PJRTD_OK;
+}
+
 pjrtd_status *pjrtd_handle_session_open(pjrtd_request *request) {
   const Pjrtd__V1__SessionOpenRequest *open = request->message;
   pjrtd_peer *peer = request->peer;
@@ -23,6 +44,7 @@ pjrtd_status *pjrtd_handle_session_open(pjrtd_request *request) {
       return PJRTD_INVALID("the connection's session has the name '%s' already", peer->session->name);
     PJRTD_TRY(keep(peer->session, open->name, open->ttl_ns));
   }
+  PJRTD_TRY(set_priority(peer, open->priority));
   Pjrtd__V1__SessionOpenReply reply = PJRTD__V1__SESSION_OPEN_REPLY__INIT;
   reply.session = peer->session->id;
   reply.token = peer->session->token;

@@ -97,6 +97,8 @@ typedef struct pjrtc_lane_stats {
   uint64_t jobs;
   uint64_t queued;
   uint64_t busy_ns;
+  uint64_t waited_ns, longest_wait_ns; /* of all jobs, before they began */
+  uint32_t outstanding;                /* executions that the device has under way by itself */
 } pjrtc_lane_stats;
 
 typedef struct pjrtc_stats {

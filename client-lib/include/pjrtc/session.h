@@ -24,6 +24,19 @@ PJRTC_API pjrtc_code pjrtc_session_close(pjrtc_client *client, uint64_t *out_buf
  * uploaded, compiled or executed. ALREADY_EXISTS: another session of yours has the name. */
 PJRTC_API pjrtc_code pjrtc_session_keep(pjrtc_client *client, const char *name, uint64_t ttl_ns, pjrtc_error *error);
 
+/* While a session of a higher priority has something for a device, those of lower ones wait; sessions of one priority
+ * share the device's time evenly. */
+typedef enum pjrtc_priority {
+  PJRTC_PRIORITY_UNSPECIFIED = 0, /* told by a server that knows none */
+  PJRTC_PRIORITY_LOW = 1,
+  PJRTC_PRIORITY_NORMAL = 2, /* of a new session */
+  PJRTC_PRIORITY_HIGH = 3,
+} pjrtc_priority;
+
+/* Changes the priority of the connection's session, for what waits already, too. PERMISSION_DENIED: a high one is for
+ * those who run the server. UNIMPLEMENTED: the server is too old. */
+PJRTC_API pjrtc_code pjrtc_session_set_priority(pjrtc_client *client, pjrtc_priority priority, pjrtc_error *error);
+
 typedef struct pjrtc_attach_options {
   size_t struct_size;
   const char *name;  /* of a session of yours, over the local socket; or */
@@ -78,6 +91,8 @@ typedef struct pjrtc_session_info {
   const pjrtc_session_buffer *const *largest;
   size_t num_largest;
   uint64_t slots;
+  pjrtc_priority priority;
+  uint64_t device_ns; /* device time that its executions took */
 } pjrtc_session_info;
 
 typedef struct pjrtc_sessions {

@@ -38,6 +38,64 @@ Test(session_methods, have_names_that_are_theirs_alone) {
   client = &clients[0];
 }
 
+/* ---- priority ---- */
+
+static uint64_t open_with(Pjrtd__V1__SessionPriority priority) {
+  Pjrtd__V1__SessionOpenRequest message = PJRTD__V1__SESSION_OPEN_REQUEST__INIT;
+  message.priority = priority;
+  return request(PJRTD_METHOD_Session_Open, &message.base, (how){0});
+}
+
+static uint64_t configure(Pjrtd__V1__SessionPriority priority) {
+  Pjrtd__V1__ConfigureRequest message = PJRTD__V1__CONFIGURE_REQUEST__INIT;
+  message.priority = priority;
+  return request(PJRTD_METHOD_Session_Configure, &message.base, (how){0});
+}
+
+static pjrtd_priority priority_now(void) {
+  return client->peer.session->share->priority;
+}
+
+Test(session_methods, set_a_priority_and_leave_it_where_none_is_named) {
+  cr_assert_eq(priority_now(), PJRTD_PRIORITY_NORMAL);
+  succeed(open_with(PJRTD__V1__SESSION_PRIORITY__SESSION_PRIORITY_LOW));
+  cr_assert_eq(priority_now(), PJRTD_PRIORITY_LOW);
+  succeed(open_session("", 0));
+  succeed(configure(PJRTD__V1__SESSION_PRIORITY__SESSION_PRIORITY_UNSPECIFIED));
+  cr_assert_eq(priority_now(), PJRTD_PRIORITY_LOW);
+  succeed(configure(PJRTD__V1__SESSION_PRIORITY__SESSION_PRIORITY_HIGH));
+  cr_assert_eq(priority_now(), PJRTD_PRIORITY_HIGH);
+  fails(configure((Pjrtd__V1__SessionPriority)9), PJRTD_CODE_INVALID_ARGUMENT, "session priority 9 does not exist", 0);
+  cr_assert_eq(priority_now(), PJRTD_PRIORITY_HIGH);
+  succeed(close_session());
+  fails(configure(PJRTD__V1__SESSION_PRIORITY__SESSION_PRIORITY_LOW), PJRTD_CODE_FAILED_PRECONDITION, "was closed", 0);
+}
+
+Test(session_methods, give_a_high_priority_to_the_trusted_only) {
+  client->peer.identity.rights = PJRTD_RIGHT_USE;
+  fails(open_with(PJRTD__V1__SESSION_PRIORITY__SESSION_PRIORITY_HIGH), PJRTD_CODE_PERMISSION_DENIED, "trusted", 0);
+  fails(configure(PJRTD__V1__SESSION_PRIORITY__SESSION_PRIORITY_HIGH), PJRTD_CODE_PERMISSION_DENIED, "trusted", 0);
+  cr_assert_eq(priority_now(), PJRTD_PRIORITY_NORMAL);
+  succeed(configure(PJRTD__V1__SESSION_PRIORITY__SESSION_PRIORITY_LOW));
+  cr_assert_eq(priority_now(), PJRTD_PRIORITY_LOW);
+}
+
+Test(session_methods, tell_of_a_sessions_priority_and_device_time) {
+  uint64_t program = make_program(ADD_TEXT("")), id = make_pair(1, 2);
+  for (int i = 0; i < 3; i++) succeed(execute((execution){program, 1, {id}, 1, {++client->next_buffer}}, (how){0}));
+  succeed(configure(PJRTD__V1__SESSION_PRIORITY__SESSION_PRIORITY_LOW));
+  Pjrtd__V1__SessionListRequest message = PJRTD__V1__SESSION_LIST_REQUEST__INIT;
+  Pjrtd__V1__SessionListReply *list =
+      reply(request(PJRTD_METHOD_Session_List, &message.base, (how){0}), &pjrtd__v1__session_list_reply__descriptor);
+  cr_assert_eq(list->n_sessions, 1);
+  cr_assert_eq(list->sessions[0]->priority, PJRTD__V1__SESSION_PRIORITY__SESSION_PRIORITY_LOW);
+  cr_assert_gt(list->sessions[0]->device_ns, 0);
+  cr_assert_lt(list->sessions[0]->device_ns, UINT64_C(60000000000));
+  free_reply(list);
+}
+
+/* ---- the end ---- */
+
 Test(session_methods, close_frees_everything_and_open_begins_anew) {
   uint64_t id = make_pair(1, 2);
   make_pair(3, 4);

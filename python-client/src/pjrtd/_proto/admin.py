@@ -23,7 +23,7 @@ from .wire import (
 
 
 class LaneStats(Message):
-    __slots__ = ("device", "jobs", "queued", "busy_ns", "stuck")
+    __slots__ = ("device", "jobs", "queued", "busy_ns", "stuck", "waited_ns", "longest_wait_ns", "outstanding")
 
     def __init__(
         self,
@@ -32,12 +32,18 @@ class LaneStats(Message):
         queued: int = 0,
         busy_ns: int = 0,
         stuck: int = 0,
+        waited_ns: int = 0,
+        longest_wait_ns: int = 0,
+        outstanding: int = 0,
     ) -> None:
         self.device: int = device
         self.jobs: int = jobs
         self.queued: int = queued
         self.busy_ns: int = busy_ns
         self.stuck: int = stuck
+        self.waited_ns: int = waited_ns
+        self.longest_wait_ns: int = longest_wait_ns
+        self.outstanding: int = outstanding
 
     def encode(self) -> bytes:
         out = bytearray()
@@ -56,6 +62,15 @@ class LaneStats(Message):
         if self.stuck:
             out += b"\x28"
             put_uint32(out, self.stuck)
+        if self.waited_ns:
+            out += b"\x30"
+            put_uint64(out, self.waited_ns)
+        if self.longest_wait_ns:
+            out += b"\x38"
+            put_uint64(out, self.longest_wait_ns)
+        if self.outstanding:
+            out += b"\x40"
+            put_uint32(out, self.outstanding)
         return bytes(out)
 
     def merge(self, data: bytes, pos: int, end: int) -> None:
@@ -71,6 +86,12 @@ class LaneStats(Message):
                 self.busy_ns, pos = get_uint64(data, pos, end)
             elif tag == 40:
                 self.stuck, pos = get_uint32(data, pos, end)
+            elif tag == 48:
+                self.waited_ns, pos = get_uint64(data, pos, end)
+            elif tag == 56:
+                self.longest_wait_ns, pos = get_uint64(data, pos, end)
+            elif tag == 64:
+                self.outstanding, pos = get_uint32(data, pos, end)
             else:
                 pos = skip(data, pos, end, tag)
 

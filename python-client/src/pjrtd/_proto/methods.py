@@ -21,6 +21,7 @@ SESSION_PUBLISH = 0x020a
 SESSION_WITHDRAW = 0x020b
 SESSION_BORROW = 0x020c
 SESSION_PUBLISHED = 0x020d
+SESSION_CONFIGURE = 0x020e
 BUFFER_UPLOAD = 0x0301
 BUFFER_DOWNLOAD = 0x0302
 BUFFER_STAT = 0x0303
@@ -52,6 +53,7 @@ METHODS: dict[int, tuple[str, str, str]] = {
     0x020b: ("Session.Withdraw", "WithdrawRequest", "Empty"),
     0x020c: ("Session.Borrow", "BorrowRequest", "Empty"),
     0x020d: ("Session.Published", "Empty", "PublishedReply"),
+    0x020e: ("Session.Configure", "ConfigureRequest", "Empty"),
     0x0301: ("Buffer.Upload", "UploadRequest", "UploadReply"),
     0x0302: ("Buffer.Download", "DownloadRequest", "DownloadReply"),
     0x0303: ("Buffer.Stat", "BufferRequest", "StatReply"),

@@ -26,6 +26,13 @@ from .wire import (
     skip,
 )
 
+# Strict: while a session of a higher one has something for a device, those of lower ones wait. Sessions of the same share
+# the device's time evenly.
+SESSION_PRIORITY_UNSPECIFIED = 0
+SESSION_PRIORITY_LOW = 1
+SESSION_PRIORITY_NORMAL = 2
+SESSION_PRIORITY_HIGH = 3
+
 SLOT_STATE_UNSPECIFIED = 0
 SLOT_STATE_READY = 1
 SLOT_STATE_PENDING = 2
@@ -36,15 +43,17 @@ SLOT_STATE_CONSUMED = 4
 class SessionOpenRequest(Message):
     """Gives the connection's session a name, a lease, or both. It must not hold anything yet."""
 
-    __slots__ = ("name", "ttl_ns")
+    __slots__ = ("name", "ttl_ns", "priority")
 
     def __init__(
         self,
         name: str = "",
         ttl_ns: int = 0,
+        priority: int = 0,
     ) -> None:
         self.name: str = name
         self.ttl_ns: int = ttl_ns
+        self.priority: int = priority
 
     def encode(self) -> bytes:
         out = bytearray()
@@ -54,6 +63,9 @@ class SessionOpenRequest(Message):
         if self.ttl_ns:
             out += b"\x10"
             put_uint64(out, self.ttl_ns)
+        if self.priority:
+            out += b"\x18"
+            put_int32(out, self.priority)
         return bytes(out)
 
     def merge(self, data: bytes, pos: int, end: int) -> None:
@@ -63,6 +75,8 @@ class SessionOpenRequest(Message):
                 self.name, pos = get_string(data, pos, end)
             elif tag == 16:
                 self.ttl_ns, pos = get_uint64(data, pos, end)
+            elif tag == 24:
+                self.priority, pos = get_int32(data, pos, end)
             else:
                 pos = skip(data, pos, end, tag)
 
@@ -306,6 +320,33 @@ class PendingCall(Message):
                 pos = skip(data, pos, end, tag)
 
 
+class ConfigureRequest(Message):
+    """Of the connection's own session, for what waits already, too."""
+
+    __slots__ = ("priority",)
+
+    def __init__(
+        self,
+        priority: int = 0,
+    ) -> None:
+        self.priority: int = priority
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        if self.priority:
+            out += b"\x08"
+            put_int32(out, self.priority)
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 8:
+                self.priority, pos = get_int32(data, pos, end)
+            else:
+                pos = skip(data, pos, end, tag)
+
+
 class SessionCloseRequest(Message):
     __slots__ = ("session", "name")
 
@@ -443,7 +484,7 @@ class SessionListReply(Message):
 
 
 class SessionInfo(Message):
-    __slots__ = ("session", "name", "own", "uid", "local", "buffers", "programs", "buffer_bytes", "calls_in_flight", "age_ns", "idle_ns", "ttl_ns", "lease_left_ns", "connections", "largest", "slots")
+    __slots__ = ("session", "name", "own", "uid", "local", "buffers", "programs", "buffer_bytes", "calls_in_flight", "age_ns", "idle_ns", "ttl_ns", "lease_left_ns", "connections", "largest", "priority", "slots", "device_ns")
 
     def __init__(
         self,
@@ -462,7 +503,9 @@ class SessionInfo(Message):
         lease_left_ns: int = 0,
         connections: Iterable[SessionConnection] = (),
         largest: Iterable[SessionBuffer] = (),
+        priority: int = 0,
         slots: int = 0,
+        device_ns: int = 0,
     ) -> None:
         self.session: int = session
         self.name: str = name
@@ -479,7 +522,9 @@ class SessionInfo(Message):
         self.lease_left_ns: int = lease_left_ns
         self.connections: list[SessionConnection] = list(connections)
         self.largest: list[SessionBuffer] = list(largest)
+        self.priority: int = priority
         self.slots: int = slots
+        self.device_ns: int = device_ns
 
     def encode(self) -> bytes:
         out = bytearray()
@@ -528,9 +573,15 @@ class SessionInfo(Message):
         for value in self.largest:
             out += b"\x7a"
             put_bytes(out, value.encode())
+        if self.priority:
+            out += b"\x80\x01"
+            put_int32(out, self.priority)
         if self.slots:
             out += b"\x90\x01"
             put_uint64(out, self.slots)
+        if self.device_ns:
+            out += b"\xa0\x01"
+            put_uint64(out, self.device_ns)
         return bytes(out)
 
     def merge(self, data: bytes, pos: int, end: int) -> None:
@@ -574,8 +625,12 @@ class SessionInfo(Message):
                 item.merge(data, pos, pos + size)
                 self.largest.append(item)
                 pos += size
+            elif tag == 128:
+                self.priority, pos = get_int32(data, pos, end)
             elif tag == 144:
                 self.slots, pos = get_uint64(data, pos, end)
+            elif tag == 160:
+                self.device_ns, pos = get_uint64(data, pos, end)
             else:
                 pos = skip(data, pos, end, tag)
 
