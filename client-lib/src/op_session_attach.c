@@ -103,6 +103,7 @@ static pjrtc_session_info *read_session(pjrtc_reply_arena *arena, const Pjrtd__V
                                .num_largest = m->n_largest,
                                .slots = m->slots,
                                .priority = (pjrtc_priority)m->priority,
+                               .home_device = m->home_device,
                                .device_ns = m->device_ns};
   return info;
 }

@@ -99,6 +99,7 @@ static json_t *session_json(const pjrtc_session_info *session, bool whole) {
   json_object_set_new(object, "lease_left_ns",
                       session->lease_left_ns ? ctl_json_unsigned(session->lease_left_ns) : json_null());
   json_object_set_new(object, "priority", ctl_json_text(priority_text(session)));
+  json_object_set_new(object, "home_device", json_integer(session->home_device));
   json_object_set_new(object, "device_ns", ctl_json_unsigned(session->device_ns));
   json_object_set_new(object, "connections", connections_json(session));
   if (whole) json_object_set_new(object, "largest", largest_json(session));
@@ -165,6 +166,7 @@ static void show(const ctl_common *common, const pjrtc_session_info *session) {
   ROW("programs", "%" PRIu64, session->programs);
   ROW("calls in flight", "%" PRIu64, session->calls_in_flight);
   ROW("priority", "%s", priority_text(session));
+  ROW("home device", "%" PRId32, session->home_device);
   ROW("device time", "%s", ctl_duration(session->device_ns, text));
   ROW("opened before", "%s", ctl_duration(session->age_ns, text));
   ROW("idle for", "%s", ctl_duration(session->idle_ns, text));

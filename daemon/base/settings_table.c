@@ -32,6 +32,7 @@ static pjrtd_status *check_option(const char *text) {
 }
 
 static const char *const log_levels[] = {"debug", "info", "warning", "error", NULL};
+static const char *const session_homes[] = {"first", "least_loaded", NULL};
 static const char *const log_formats[] = {"text", "json", NULL};
 
 /* The field's offset, where its type is the one that the kind writes to. */
@@ -92,6 +93,7 @@ const pjrtd_setting pjrtd_settings_table[] = {
     INTEGER(handshake_seconds, "10", 1, 3600, RESTART, "time that a new connection has to say hello"),
     INTEGER(session_lease_seconds, "600", 1, 31536000, RELOAD,
             "a named session outlives its last connection by so long"),
+    CHOICE(session_home, pjrtd_session_home, session_homes, "first", RELOAD, "the device that a new session begins on"),
     SIZE(upload_credit_bytes, "4 MiB", 1 * MIB, 1 * GIB, RESTART, "what a client may send of an upload unasked"),
     INTEGER(drain_seconds, "10", 0, 86400, RESTART, "time that running work gets when the daemon stops"),
     CHOICE(log_level, pjrtd_log_level, log_levels, "info", RELOAD, "the least level that is logged"),
@@ -99,7 +101,8 @@ const pjrtd_setting pjrtd_settings_table[] = {
 };
 _Static_assert(sizeof pjrtd_settings_table / sizeof *pjrtd_settings_table == PJRTD_NUM_SETTINGS,
                "PJRTD_NUM_SETTINGS in settings.h");
-_Static_assert(sizeof(pjrtd_log_level) == sizeof(int) && sizeof(pjrtd_log_format) == sizeof(int),
+_Static_assert(sizeof(pjrtd_session_home) == sizeof(int) && sizeof(pjrtd_log_level) == sizeof(int) &&
+                   sizeof(pjrtd_log_format) == sizeof(int),
                "choices are read and written as int");
 
 const pjrtd_setting *pjrtd_setting_find(const char *name, size_t length) {

@@ -67,6 +67,7 @@ static void upload_run(pjrtd_job *job) {
 static void answer(pjrtd_peer *peer, const pjrtd_frame_header *header, const pjrtd_buffer *buffer) {
   Pjrtd__V1__UploadReply reply = PJRTD__V1__UPLOAD_REPLY__INIT;
   reply.device_bytes = buffer->bytes;
+  reply.device = pjrtd_device_buffer_device(buffer->device_buffer)->id;
   uint8_t *bulk;
   if (peer && pjrtd_answer_begin(peer, header, &reply.base, 0, &bulk)) pjrtd_answer_end(peer);
 }
@@ -109,9 +110,9 @@ static void upload_received(pjrtd_call *call) {
 }
 
 /* The upload's device is where its memory is; its memory may be left to the plugin. */
-static pjrtd_status *find_place(pjrtd_runtime *runtime, const Pjrtd__V1__UploadRequest *upload,
+static pjrtd_status *find_place(const pjrtd_session *session, const Pjrtd__V1__UploadRequest *upload,
                                 const pjrtd_device **out_device, const pjrtd_memory **out_memory) {
-  const pjrtd_client_info *info = pjrtd_client_get_info(runtime->client);
+  const pjrtd_runtime *runtime = session->runtime;
   *out_device = NULL;
   *out_memory = NULL;
   if (upload->placement_case == PJRTD__V1__UPLOAD_REQUEST__PLACEMENT_DEVICE) {
@@ -134,12 +135,8 @@ static pjrtd_status *find_place(pjrtd_runtime *runtime, const Pjrtd__V1__UploadR
     return *out_device ? PJRTD_OK
                        : PJRTD_INVALID("memory space %d is reached by no device of this process", upload->memory);
   }
-  for (size_t i = 0; i < info->num_devices; i++) {
-    if (!info->devices[i].addressable) continue;
-    *out_device = &info->devices[i];
-    return PJRTD_OK;
-  }
-  return PJRTD_INTERNAL("the plugin has no device");
+  *out_device = session->home;
+  return PJRTD_OK;
 }
 
 /* The data came with the request. */
@@ -206,7 +203,7 @@ pjrtd_status *pjrtd_handle_buffer_upload(pjrtd_request *request) {
   uint32_t came = request->header->bulk_bytes;
   if (!status && came && came != bytes)
     status = PJRTD_INVALID("data_bytes is %" PRIu64 ", but %u bytes came with the request: all or none", bytes, came);
-  if (!status) status = find_place(peer->runtime, upload, &device, &memory);
+  if (!status) status = find_place(peer->session, upload, &device, &memory);
   if (!status && came == bytes) {
     status = pjrtd_runtime_check_memory(peer->runtime, bytes, "the upload");
     if (!status) status = upload_inline(request, &type, device, memory, buffer);

@@ -8,6 +8,7 @@
 #include "service/convert.h"
 #include "service/program_describe.h"
 #include "service/staging.h"
+#include "state/home.h"
 
 #define MAX_OVERRIDES 1024
 
@@ -230,8 +231,20 @@ static pjrtd_status *check_sizes(const pjrtd_request *request, const Pjrtd__V1__
   return PJRTD_OK;
 }
 
+/* A program for one device runs where the session's uploads go. */
+static pjrtd_status *assign_home(const pjrtd_session *session, pjrtd_compile_options *options) {
+  if (options->num_device_assignment || options->num_replicas != 1 || options->num_partitions != 1 ||
+      options->compile_portable_executable || session->home == pjrtd_home_first(session->runtime))
+    return PJRTD_OK;
+  options->device_assignment = pjrtd_memdup(&session->home->id, sizeof session->home->id);
+  if (!options->device_assignment) return pjrtd_status_oom();
+  options->num_device_assignment = 1;
+  return PJRTD_OK;
+}
+
 static pjrtd_status *begin(pjrtd_request *request, const Pjrtd__V1__CompileRequest *wanted, compile_call *compile) {
   PJRTD_TRY(copy_options(compile, wanted->options));
+  PJRTD_TRY(assign_home(request->peer->session, &compile->options));
   PJRTD_TRY(pjrtd_compile_options_check(compile->call.runtime->client, &compile->options));
   const char *file_access = pjrtd_compile_options_find_file_access(&compile->options);
   if (file_access) {

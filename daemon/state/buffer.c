@@ -17,6 +17,7 @@ static void reaped(pjrtd_job *job) {
   pjrtd_buffer *buffer = (pjrtd_buffer *)((char *)job - offsetof(pjrtd_buffer, reap));
   buffer->runtime->stats.buffers--;
   buffer->runtime->stats.buffer_bytes -= buffer->bytes;
+  buffer->runtime->device_loads[buffer->device_index].buffer_bytes -= buffer->bytes;
   pjrtd_free(buffer);
 }
 
@@ -67,6 +68,8 @@ void pjrtd_buffer_set(pjrtd_buffer *buffer, pjrtd_device_buffer *device_buffer) 
   buffer->bytes = pjrtd_device_buffer_device_bytes(device_buffer);
   buffer->runtime->stats.buffers++;
   buffer->runtime->stats.buffer_bytes += buffer->bytes;
+  buffer->device_index = pjrtd_device_buffer_device(device_buffer)->index;
+  buffer->runtime->device_loads[buffer->device_index].buffer_bytes += buffer->bytes;
   if (buffer->session) buffer->session->buffer_bytes += buffer->bytes;
   pjrtd_resource_set_ready(&buffer->resource);
   if (buffer->fallback) release_fallback(buffer);
@@ -114,6 +117,7 @@ bool pjrtd_buffer_update_consumed(pjrtd_buffer *buffer) {
   buffer->device_buffer = NULL;
   buffer->runtime->stats.buffers--;
   buffer->runtime->stats.buffer_bytes -= buffer->bytes;
+  buffer->runtime->device_loads[buffer->device_index].buffer_bytes -= buffer->bytes;
   if (buffer->session) buffer->session->buffer_bytes -= buffer->bytes;
   buffer->bytes = 0;
   buffer->resource.state = PJRTD_RESOURCE_CONSUMED;

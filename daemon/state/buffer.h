@@ -11,6 +11,7 @@ typedef struct pjrtd_buffer {
   uint32_t names;                     /* ids and slots that it is known by */
   uint64_t id;                        /* the first of its ids; 0: it has none */
   pjrtd_device_buffer *device_buffer; /* owned; NULL until it is made and after it was consumed */
+  size_t device_index;                /* where it is, or was */
   uint64_t bytes;                     /* on the device; counted in the stats */
   bool published;                     /* read-only, to its end: no execution may consume it */
   /* Retained, or NULL: what a slot that holds this one has instead, where this one comes to nothing. */

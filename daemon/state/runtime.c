@@ -94,7 +94,9 @@ static pjrtd_status *create_lanes(pjrtd_runtime *runtime) {
   runtime->open_lanes = pjrtd_calloc(runtime->num_devices, sizeof *runtime->open_lanes);
   runtime->transfer_lanes = pjrtd_calloc(runtime->num_devices, sizeof *runtime->transfer_lanes);
   runtime->device_executions = pjrtd_calloc(runtime->num_devices, sizeof *runtime->device_executions);
-  if (!runtime->device_lanes || !runtime->open_lanes || !runtime->transfer_lanes || !runtime->device_executions)
+  runtime->device_loads = pjrtd_calloc(runtime->num_devices, sizeof *runtime->device_loads);
+  if (!runtime->device_lanes || !runtime->open_lanes || !runtime->transfer_lanes || !runtime->device_executions ||
+      !runtime->device_loads)
     return pjrtd_status_oom();
   uint32_t most = (uint32_t)runtime->settings->max_device_executions;
   for (size_t i = 0; i < runtime->num_devices; i++) {
@@ -210,6 +212,7 @@ void pjrtd_runtime_destroy(pjrtd_runtime *runtime) {
   pjrtd_free(runtime->open_lanes);
   pjrtd_free(runtime->transfer_lanes);
   pjrtd_free(runtime->device_executions);
+  pjrtd_free(runtime->device_loads);
   pjrtd_plugin_destroy(runtime->plugin);
   pjrtd_free(runtime);
 }

@@ -34,6 +34,12 @@ typedef struct {
   int schedstat;     /* descriptor; -1: there is none */
 } pjrtd_turn;
 
+/* What there is on a device. */
+typedef struct {
+  uint64_t buffer_bytes;
+  uint64_t sessions; /* whose home it is */
+} pjrtd_device_load;
+
 typedef struct pjrtd_runtime {
   uv_loop_t *loop;                /* borrowed */
   const pjrtd_settings *settings; /* borrowed */
@@ -44,7 +50,8 @@ typedef struct pjrtd_runtime {
   pjrtd_lane **open_lanes;     /* owned; programs that could loop or wait, so that the others need not wait for them */
   pjrtd_lane **transfer_lanes; /* owned; bulk copies, by device index, so that they do not wait for programs */
   size_t num_devices;          /* addressable */
-  atomic_uint *device_executions; /* owned; outstanding, by device index */
+  atomic_uint *device_executions;  /* owned; outstanding, by device index */
+  pjrtd_device_load *device_loads; /* owned; by device index */
   bool lanes_gone;
   pjrtd_lane *compile_lane; /* owned; a large stack */
   pjrtd_lane *reaper;       /* owned; frees what takes long to free */

@@ -7,6 +7,7 @@
 #include <sys/random.h>
 
 #include "base/clock.h"
+#include "state/home.h"
 #include "state/publication.h"
 
 static const char *const kind_names[PJRTD_ID_KINDS] = {"buffer", "program"};
@@ -40,6 +41,8 @@ pjrtd_status *pjrtd_session_create(pjrtd_runtime *runtime, const pjrtd_identity 
     return status;
   }
   session->runtime = runtime;
+  session->home = pjrtd_home_choose(runtime);
+  pjrtd_home_move(runtime, NULL, session->home);
   session->created_ns = session->last_used_ns = pjrtd_clock_now_ns();
   session->id = ++runtime->next_session;
   session->identity = *identity;
@@ -83,6 +86,17 @@ pjrtd_status *pjrtd_session_set_priority(pjrtd_session *session, const pjrtd_ide
   if (priority > PJRTD_PRIORITY_NORMAL)
     PJRTD_TRY(pjrtd_identity_check(identity, PJRTD_RIGHT_TRUSTED), "giving a session a high priority");
   pjrtd_share_set_priority(session->share, priority);
+  return PJRTD_OK;
+}
+
+pjrtd_status *pjrtd_session_set_home(pjrtd_session *session, int device_id) {
+  const pjrtd_device *device = pjrtd_client_find_device(session->runtime->client, device_id);
+  if (!device)
+    return pjrtd_status_with_hint(PJRTD_INVALID("there is no device %d", device_id),
+                                  "Runtime.Devices lists the devices");
+  if (!device->addressable) return PJRTD_INVALID("device %d belongs to another process", device_id);
+  pjrtd_home_move(session->runtime, session->home, device);
+  session->home = device;
   return PJRTD_OK;
 }
 
@@ -194,6 +208,7 @@ void pjrtd_session_close(pjrtd_session *session, uint64_t *out_buffers, uint64_t
   *session->link = session->next;
   if (session->next) session->next->link = session->link;
   session->runtime->stats.sessions--;
+  pjrtd_home_move(session->runtime, session->home, NULL);
   explicit_bzero(session->token, sizeof session->token);
   session->closing = (pjrtd_job){.run = close_some, .done = close_more};
   pjrtd_runtime_free_later(session->runtime, &session->closing);

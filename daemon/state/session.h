@@ -38,7 +38,8 @@ struct pjrtd_session {
   pjrtd_id_map resources[PJRTD_ID_KINDS];
   pjrtd_slots slots;
   uint64_t buffer_bytes;
-  pjrtd_share *share; /* retained */
+  pjrtd_share *share;       /* retained */
+  const pjrtd_device *home; /* borrowed; NULL without a client */
   /* Closing: what is left to drop. */
   pjrtd_job closing;
   uint64_t closing_at[PJRTD_ID_KINDS], closing_slot;
@@ -55,6 +56,8 @@ PJRTD_MUST_USE pjrtd_status *pjrtd_session_check_name(const char *name);
  */
 PJRTD_MUST_USE pjrtd_status *pjrtd_session_set_priority(pjrtd_session *session, const pjrtd_identity *identity,
                                                         pjrtd_priority priority);
+/* The device of that id is its home from now on. */
+PJRTD_MUST_USE pjrtd_status *pjrtd_session_set_home(pjrtd_session *session, int device_id);
 /* The session of that token; or that of the name which belongs to `identity`. NULL: there is none. All tokens take as
  * long. */
 pjrtd_session *pjrtd_session_find_token(const pjrtd_runtime *runtime, const char *token);

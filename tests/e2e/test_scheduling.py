@@ -14,7 +14,8 @@ import pytest
 
 from case_programs import case
 from daemon import PATIENCE, Daemon
-from raw_frames import CANCELLED, DEADLINE_EXCEEDED, PERMISSION_DENIED, RawClient
+from raw_frames import (CANCELLED, DEADLINE_EXCEEDED, INVALID_ARGUMENT,
+                        PERMISSION_DENIED, RawClient)
 
 LOW, NORMAL, HIGH = 1, 2, 3
 
@@ -246,3 +247,27 @@ def test_a_small_execute_does_not_wait_for_the_end_of_a_run(daemon: Daemon) -> N
         assert not other.has_input(0.01)
         other.cancel(call, "Execute.Run")
         assert other.failure_of(call).code == CANCELLED
+
+
+def test_a_session_has_a_home(balanced: None, daemon: Daemon) -> None:
+    data = struct.pack("<4f", 1, 2, 3, 4)
+    with daemon.connect() as client:
+        client.call("Session.Configure", device=2)
+        assert [s.home_device for s in client.call("Session.List").sessions if s.own] == [2]
+        program, buffer = client.compile(case("add").text), client.upload("f32", [4], data)
+        (output,) = client.execute(program, [buffer, buffer])
+        assert struct.unpack("<4f", client.download(output)) == (2, 4, 6, 8)
+        assert [client.call("Buffer.Stat", buffer=one).device for one in (buffer, output)] == [2, 2]
+        assert client.failure("Session.Configure", device=77).code == INVALID_ARGUMENT
+
+
+def test_sessions_spread_over_the_devices_where_that_is_set() -> None:
+    data = struct.pack("<4f", 1, 2, 3, 4)
+    with Daemon(settings={"session_home": "least_loaded"}) as spread, contextlib.ExitStack() as stack:
+        homes = []
+        for _ in range(4):
+            client = stack.enter_context(spread.connect())
+            program, buffer = client.compile(case("add").text), client.upload("f32", [4], data)
+            client.execute(program, [buffer, buffer])
+            homes.append(client.call("Buffer.Stat", buffer=buffer).device)
+        assert homes == [0, 1, 2, 3]

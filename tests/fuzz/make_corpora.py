@@ -70,7 +70,7 @@ def messages() -> dict[str, list]:
         "PublishRequest": [dict(name="model", slots=["theta"], everybody=True, uids=[0, 2**32 - 1])],
         "WithdrawRequest": [dict(name="model")],
         "BorrowRequest": [dict(name="model", slots=[{"slot": "theta", "as": "mine"}, {}])],
-        "ConfigureRequest": [dict(priority=3), dict(priority=9), {}],
+        "ConfigureRequest": [dict(priority=3, device=0), dict(priority=9), dict(device=-1), {}],
         "UploadRequest": [dict(buffer=1 << 48 | 1, type=type_, data_bytes=24, device=0),
                           dict(buffer=2**64 - 1, type=dict(dtype=-1, dims=[-1, 2**62]), data_bytes=2**64 - 1, memory=-1),
                           dict(type=dict(dims=[1] * 70))],

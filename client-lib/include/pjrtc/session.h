@@ -37,6 +37,10 @@ typedef enum pjrtc_priority {
  * those who run the server. UNIMPLEMENTED: the server is too old. */
 PJRTC_API pjrtc_code pjrtc_session_set_priority(pjrtc_client *client, pjrtc_priority priority, pjrtc_error *error);
 
+/* Changes the session's home: the device of uploads that name none, and of programs for one device that come without an
+ * assignment. What there is stays where it is. */
+PJRTC_API pjrtc_code pjrtc_session_set_home(pjrtc_client *client, int32_t device, pjrtc_error *error);
+
 typedef struct pjrtc_attach_options {
   size_t struct_size;
   const char *name;  /* of a session of yours, over the local socket; or */
@@ -92,6 +96,7 @@ typedef struct pjrtc_session_info {
   size_t num_largest;
   uint64_t slots;
   pjrtc_priority priority;
+  int32_t home_device;
   uint64_t device_ns; /* device time that its executions took */
 } pjrtc_session_info;
 

@@ -348,10 +348,13 @@ static void kept_sessions(void) {
   CHECK(pjrtc_session_attach(second, &options, NULL, &error) == PJRTC_INVALID_ARGUMENT);
   OK(pjrtc_session_set_priority(second, PJRTC_PRIORITY_LOW, &error));
   CHECK(pjrtc_session_set_priority(second, (pjrtc_priority)9, &error) == PJRTC_INVALID_ARGUMENT);
+  CHECK(pjrtc_session_set_home(second, 12345, &error) == PJRTC_INVALID_ARGUMENT);
+  OK(pjrtc_session_set_home(second, 1, &error));
   pjrtc_sessions *sessions;
   OK(pjrtc_get_sessions(second, attached.session, NULL, 10, &sessions, &error));
   CHECK(sessions->num_sessions == 1 && sessions->sessions[0]->own && sessions->sessions[0]->buffers == 2);
   CHECK(sessions->sessions[0]->ttl_ns == 60000000000u && sessions->sessions[0]->num_connections == 1);
+  CHECK(sessions->sessions[0]->home_device == 1);
   CHECK(sessions->sessions[0]->priority == PJRTC_PRIORITY_LOW && sessions->sessions[0]->device_ns == 0);
   CHECK(sessions->sessions[0]->num_largest == 2 && sessions->sessions[0]->largest[0]->bytes == 16);
   pjrtc_sessions_destroy(sessions);

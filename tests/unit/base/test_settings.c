@@ -24,6 +24,7 @@ Test(settings, have_the_defaults_of_the_table) {
   cr_assert_eq(settings.lane_stall_ms, 1000);
   cr_assert_eq(settings.max_stuck, 4);
   cr_assert_eq(settings.max_device_executions, 24);
+  cr_assert_eq(settings.session_home, PJRTD_SESSION_HOME_FIRST);
   cr_assert_eq(settings.compile_stack_mib, 256);
   cr_assert_eq(settings.max_connections, 4096);
   cr_assert_eq(settings.max_calls_in_flight, 4096);

@@ -94,6 +94,74 @@ Test(session_methods, tell_of_a_sessions_priority_and_device_time) {
   free_reply(list);
 }
 
+/* ---- home ---- */
+
+static uint64_t move_home(int device) {
+  Pjrtd__V1__ConfigureRequest message = PJRTD__V1__CONFIGURE_REQUEST__INIT;
+  message.home_case = PJRTD__V1__CONFIGURE_REQUEST__HOME_DEVICE;
+  message.device = device;
+  return request(PJRTD_METHOD_Session_Configure, &message.base, (how){0});
+}
+
+static int home_now(void) {
+  return client->peer.session->home->id;
+}
+
+static int device_of(uint64_t buffer) {
+  return pjrtd_device_buffer_device(pjrtd_session_find_buffer(client->peer.session, buffer)->device_buffer)->id;
+}
+
+Test(session_methods, place_what_names_no_device_at_home) {
+  const pjrtd_device *devices = pjrtd_client_get_info(runtime->client)->devices;
+  cr_assert_eq(home_now(), devices[0].id);
+  uint64_t before = make_pair(1, 2);
+  cr_assert_eq(device_of(before), devices[0].id);
+  fails(move_home(99), PJRTD_CODE_INVALID_ARGUMENT, "there is no device 99", 0);
+  succeed(move_home(devices[1].id));
+  cr_assert_eq(home_now(), devices[1].id);
+  cr_assert_eq(runtime->device_loads[0].sessions, 0);
+  cr_assert_eq(runtime->device_loads[1].sessions, 1);
+  uint64_t after = make_pair(3, 4), program = make_program(ADD_TEXT("")), output = ++client->next_buffer;
+  cr_assert_eq(device_of(after), devices[1].id);
+  succeed(execute((execution){program, 1, {after}, 1, {output}}, (how){0}));
+  check_pair(output, 6, 8);
+  cr_assert_eq(device_of(output), devices[1].id);
+  fails(execute((execution){program, 1, {before}, 0, {0}}, (how){0}), PJRTD_CODE_INVALID_ARGUMENT,
+        "must be on device 1", 0);
+  cr_assert_eq(runtime->device_loads[0].buffer_bytes, 8);
+  cr_assert_eq(runtime->device_loads[1].buffer_bytes, 16);
+  succeed(delete_buffer(before));
+  succeed(close_session());
+  wait_until_idle();
+  for (int i = 0; i < 2; i++) {
+    cr_assert_eq(runtime->device_loads[i].buffer_bytes, 0);
+    cr_assert_eq(runtime->device_loads[i].sessions, 0);
+  }
+}
+
+Test(session_methods, begin_on_the_least_loaded_device_where_that_is_wanted) {
+  uint64_t pair = make_pair(1, 2);
+  open_client(&clients[1]);
+  cr_assert_eq(home_now(), 0, "the first, unless it is said otherwise");
+  drop_client(&clients[1]);
+  settings.session_home = PJRTD_SESSION_HOME_LEAST_LOADED;
+  open_client(&clients[1]);
+  cr_assert_eq(home_now(), 1, "the first device has a buffer");
+  drop_client(&clients[1]);
+  client = &clients[0];
+  succeed(delete_buffer(pair));
+  wait_until_idle();
+  open_client(&clients[1]);
+  cr_assert_eq(home_now(), 1, "the first device is a session's home");
+  succeed(close_session());
+  client = &clients[0];
+  succeed(close_session());
+  succeed(open_session("", 0));
+  cr_assert_eq(home_now(), 0, "nobody is there: a lone client has the first");
+  drop_client(&clients[1]);
+  client = &clients[0];
+}
+
 /* ---- the end ---- */
 
 Test(session_methods, close_frees_everything_and_open_begins_anew) {

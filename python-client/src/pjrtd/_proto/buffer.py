@@ -100,19 +100,24 @@ class UploadRequest(Message):
 
 
 class UploadReply(Message):
-    __slots__ = ("device_bytes",)
+    __slots__ = ("device_bytes", "device")
 
     def __init__(
         self,
         device_bytes: int = 0,
+        device: int = 0,
     ) -> None:
         self.device_bytes: int = device_bytes
+        self.device: int = device
 
     def encode(self) -> bytes:
         out = bytearray()
         if self.device_bytes:
             out += b"\x08"
             put_uint64(out, self.device_bytes)
+        if self.device:
+            out += b"\x10"
+            put_int32(out, self.device)
         return bytes(out)
 
     def merge(self, data: bytes, pos: int, end: int) -> None:
@@ -120,6 +125,8 @@ class UploadReply(Message):
             tag, pos = get_tag(data, pos, end)
             if tag == 8:
                 self.device_bytes, pos = get_uint64(data, pos, end)
+            elif tag == 16:
+                self.device, pos = get_int32(data, pos, end)
             else:
                 pos = skip(data, pos, end, tag)
 

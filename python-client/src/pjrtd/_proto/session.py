@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
 from .common import Error, TensorType
 from .wire import (
+    check_oneof,
     get_bool,
     get_int32,
     get_size,
@@ -323,19 +324,25 @@ class PendingCall(Message):
 class ConfigureRequest(Message):
     """Of the connection's own session, for what waits already, too."""
 
-    __slots__ = ("priority",)
+    __slots__ = ("priority", "device")
 
     def __init__(
         self,
         priority: int = 0,
+        device: int | None = None,
     ) -> None:
         self.priority: int = priority
+        self.device: int | None = device
 
     def encode(self) -> bytes:
         out = bytearray()
+        check_oneof("home", self.device)
         if self.priority:
             out += b"\x08"
             put_int32(out, self.priority)
+        if self.device is not None:
+            out += b"\x10"
+            put_int32(out, self.device)
         return bytes(out)
 
     def merge(self, data: bytes, pos: int, end: int) -> None:
@@ -343,6 +350,8 @@ class ConfigureRequest(Message):
             tag, pos = get_tag(data, pos, end)
             if tag == 8:
                 self.priority, pos = get_int32(data, pos, end)
+            elif tag == 16:
+                self.device, pos = get_int32(data, pos, end)
             else:
                 pos = skip(data, pos, end, tag)
 
@@ -484,7 +493,7 @@ class SessionListReply(Message):
 
 
 class SessionInfo(Message):
-    __slots__ = ("session", "name", "own", "uid", "local", "buffers", "programs", "buffer_bytes", "calls_in_flight", "age_ns", "idle_ns", "ttl_ns", "lease_left_ns", "connections", "largest", "priority", "slots", "device_ns")
+    __slots__ = ("session", "name", "own", "uid", "local", "buffers", "programs", "buffer_bytes", "calls_in_flight", "age_ns", "idle_ns", "ttl_ns", "lease_left_ns", "connections", "largest", "priority", "home_device", "slots", "device_ns")
 
     def __init__(
         self,
@@ -504,6 +513,7 @@ class SessionInfo(Message):
         connections: Iterable[SessionConnection] = (),
         largest: Iterable[SessionBuffer] = (),
         priority: int = 0,
+        home_device: int = 0,
         slots: int = 0,
         device_ns: int = 0,
     ) -> None:
@@ -523,6 +533,7 @@ class SessionInfo(Message):
         self.connections: list[SessionConnection] = list(connections)
         self.largest: list[SessionBuffer] = list(largest)
         self.priority: int = priority
+        self.home_device: int = home_device
         self.slots: int = slots
         self.device_ns: int = device_ns
 
@@ -576,6 +587,9 @@ class SessionInfo(Message):
         if self.priority:
             out += b"\x80\x01"
             put_int32(out, self.priority)
+        if self.home_device:
+            out += b"\x88\x01"
+            put_int32(out, self.home_device)
         if self.slots:
             out += b"\x90\x01"
             put_uint64(out, self.slots)
@@ -627,6 +641,8 @@ class SessionInfo(Message):
                 pos += size
             elif tag == 128:
                 self.priority, pos = get_int32(data, pos, end)
+            elif tag == 136:
+                self.home_device, pos = get_int32(data, pos, end)
             elif tag == 144:
                 self.slots, pos = get_uint64(data, pos, end)
             elif tag == 160:
