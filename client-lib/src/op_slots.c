@@ -1,10 +1,11 @@
 /* Named slots of a session. Any thread. */
+#include "op_slots.h"
+
 #include <stdlib.h>
 #include <string.h>
 
 #include "heap.h"
 #include "method_ids.h"
-#include "operation.h"
 #include "pjrtd/v1/session.pb-c.h"
 #include "reply_arena.h"
 #include "reply_object.h"
@@ -12,25 +13,24 @@
 /* More than fit in a request; so that their memory can be counted. */
 #define MAX_SLOTS ((size_t)1 << 24)
 
-static pjrtc_failure *check_count(size_t count, const void *list, const char *name) {
+pjrtc_failure *pjrtc_slots_check_count(size_t count, const void *list, const char *name) {
   if (count > MAX_SLOTS)
     return pjrtc_failure_make(PJRTC_INVALID_ARGUMENT, NULL, "%zu slots are too many for one request", count);
   return count && !list ? pjrtc_failure_make(PJRTC_INVALID_ARGUMENT, NULL, "%s is NULL", name) : NULL;
 }
 
-static pjrtc_failure *check_name(const char *slot, size_t i) {
+pjrtc_failure *pjrtc_slots_check_name(const char *slot, size_t i) {
   return slot ? NULL : pjrtc_failure_make(PJRTC_INVALID_ARGUMENT, NULL, "slot %zu has no name", i);
 }
 
-static pjrtc_failure *check_names(const char *const *slots, size_t num_slots) {
-  pjrtc_failure *failure = check_count(num_slots, slots, "slots");
-  for (size_t i = 0; !failure && i < num_slots; i++) failure = check_name(slots[i], i);
+pjrtc_failure *pjrtc_slots_check_names(const char *const *slots, size_t num_slots) {
+  pjrtc_failure *failure = pjrtc_slots_check_count(num_slots, slots, "slots");
+  for (size_t i = 0; !failure && i < num_slots; i++) failure = pjrtc_slots_check_name(slots[i], i);
   return failure;
 }
 
-/* One request of this file, with the lock: `message` is packed at once. */
-static pjrtc_failure *start(pjrtc_client *client, uint16_t method, const ProtobufCMessage *message, bool quiet,
-                            pjrtc_future **out_call) {
+pjrtc_failure *pjrtc_slots_start(pjrtc_client *client, uint16_t method, const ProtobufCMessage *message, bool quiet,
+                                 pjrtc_future **out_call) {
   pjrtc_request request = {.method = method, .quiet = quiet};
   pjrtc_failure *failure = pjrtc_op_begin(client, &request, message, out_call);
   if (!failure) pjrtc_call_commit(client, &request, *out_call);
@@ -56,8 +56,8 @@ static pjrtc_failure *make_bindings(size_t count, bindings *out) {
 }
 
 static pjrtc_failure *check_bindings(const pjrtc_slot_binding *slots, size_t count) {
-  pjrtc_failure *failure = check_count(count, slots, "bindings");
-  for (size_t i = 0; !failure && i < count; i++) failure = check_name(slots[i].slot, i);
+  pjrtc_failure *failure = pjrtc_slots_check_count(count, slots, "bindings");
+  for (size_t i = 0; !failure && i < count; i++) failure = pjrtc_slots_check_name(slots[i].slot, i);
   return failure;
 }
 
@@ -73,7 +73,7 @@ static pjrtc_failure *start_bind(pjrtc_client *client, const pjrtc_slot_binding 
   Pjrtd__V1__BindRequest message = PJRTD__V1__BIND_REQUEST__INIT;
   message.n_bindings = count;
   message.bindings = made.list;
-  failure = start(client, PJRTC_METHOD_session_bind, &message.base, quiet, out_call);
+  failure = pjrtc_slots_start(client, PJRTC_METHOD_session_bind, &message.base, quiet, out_call);
   free(made.messages);
   return failure;
 }
@@ -112,15 +112,15 @@ static pjrtc_failure *start_lookup(pjrtc_client *client, const char *const *slot
   Pjrtd__V1__LookupRequest message = PJRTD__V1__LOOKUP_REQUEST__INIT;
   message.n_bindings = count;
   message.bindings = made.list;
-  failure = start(client, PJRTC_METHOD_session_lookup, &message.base, quiet, out_call);
+  failure = pjrtc_slots_start(client, PJRTC_METHOD_session_lookup, &message.base, quiet, out_call);
   if (failure) client->next_buffer = first_buffer;
   free(made.messages);
   return failure;
 }
 
 static pjrtc_failure *check_lookup(const char *const *slots, size_t num_slots, uint64_t *out_buffers) {
-  pjrtc_failure *failure = check_names(slots, num_slots);
-  if (!failure) failure = check_count(num_slots, out_buffers, "out_buffers");
+  pjrtc_failure *failure = pjrtc_slots_check_names(slots, num_slots);
+  if (!failure) failure = pjrtc_slots_check_count(num_slots, out_buffers, "out_buffers");
   if (!failure && num_slots) memset(out_buffers, 0, num_slots * sizeof *out_buffers);
   return failure;
 }
@@ -159,13 +159,13 @@ static pjrtc_failure *start_unbind(pjrtc_client *client, const char *const *slot
   Pjrtd__V1__UnbindRequest message = PJRTD__V1__UNBIND_REQUEST__INIT;
   message.n_slots = num_slots;
   message.slots = (char **)slots;
-  return start(client, PJRTC_METHOD_session_unbind, &message.base, quiet, out_call);
+  return pjrtc_slots_start(client, PJRTC_METHOD_session_unbind, &message.base, quiet, out_call);
 }
 
 pjrtc_code pjrtc_unbind_start(pjrtc_client *client, const char *const *slots, size_t num_slots,
                               pjrtc_future **out_future, pjrtc_error *error) {
   if (out_future) *out_future = NULL;
-  pjrtc_failure *failure = check_names(slots, num_slots);
+  pjrtc_failure *failure = pjrtc_slots_check_names(slots, num_slots);
   if (!failure) failure = pjrtc_op_enter(client, false);
   if (failure) return pjrtc_failure_finish(failure, error);
   pjrtc_future *call;
@@ -174,7 +174,7 @@ pjrtc_code pjrtc_unbind_start(pjrtc_client *client, const char *const *slots, si
 }
 
 pjrtc_code pjrtc_unbind(pjrtc_client *client, const char *const *slots, size_t num_slots, pjrtc_error *error) {
-  pjrtc_failure *failure = check_names(slots, num_slots);
+  pjrtc_failure *failure = pjrtc_slots_check_names(slots, num_slots);
   if (!failure) failure = pjrtc_op_enter(client, true);
   if (failure) return pjrtc_failure_finish(failure, error);
   pjrtc_future *call;
@@ -225,7 +225,7 @@ static pjrtc_failure *decode_slots(pjrtc_future *call, const uint8_t *payload, s
 pjrtc_code pjrtc_get_slots(pjrtc_client *client, const char *const *slots, size_t num_slots, pjrtc_slots **out_slots,
                            pjrtc_error *error) {
   *out_slots = NULL;
-  pjrtc_failure *failure = check_names(slots, num_slots);
+  pjrtc_failure *failure = pjrtc_slots_check_names(slots, num_slots);
   if (!failure) failure = pjrtc_op_enter(client, true);
   if (failure) return pjrtc_failure_finish(failure, error);
   Pjrtd__V1__SlotsRequest message = PJRTD__V1__SLOTS_REQUEST__INIT;

@@ -12,7 +12,7 @@ struct Pjrtd__V1__Attribute;
 typedef void *pjrtc_reply_object_reader(pjrtc_reply_arena *arena, const uint8_t *payload, size_t payload_bytes);
 
 pjrtc_reply_object_reader pjrtc_read_info, pjrtc_read_devices, pjrtc_read_memories, pjrtc_read_stats;
-pjrtc_reply_object_reader pjrtc_read_sessions, pjrtc_read_slots;
+pjrtc_reply_object_reader pjrtc_read_sessions, pjrtc_read_slots, pjrtc_read_published;
 pjrtc_reply_object_reader pjrtc_read_compile, pjrtc_read_description;
 
 /* An arena and its object; `*out_object` is to be destroyed with pjrtc_reply_object_destroy. */

@@ -162,5 +162,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     fuzz_object(more[choice - 9], data, size);
   else if (choice == 11)
     fuzz_run(data, size);
+  else if (choice == 12)
+    fuzz_object(pjrtc_read_published, data, size);
   return 0;
 }

@@ -175,7 +175,7 @@ typedef struct pjrtc_slot {
   uint64_t bytes;      /* on the device */
   pjrtc_code code;     /* where it is FAILED: how */
   const char *message; /* "" otherwise */
-  bool published;      /* other sessions may hold it, too: it is read-only, no execution may consume it */
+  bool published;      /* other sessions may hold it, too: it is read-only, see below */
 } pjrtc_slot;
 
 typedef struct pjrtc_slots {
@@ -189,6 +189,75 @@ typedef struct pjrtc_slots {
 PJRTC_API pjrtc_code pjrtc_get_slots(pjrtc_client *client, const char *const *slots, size_t num_slots,
                                      pjrtc_slots **out_slots, pjrtc_error *error);
 PJRTC_API void pjrtc_slots_destroy(pjrtc_slots *slots);
+
+/* ---- Published slots ------------------------------------------------------------------------------------------- */
+
+/* Weights that sessions share: one publishes slots under a name of the host's, others borrow what they held then into
+ * slots of their own, without a copy. It is read-only from then on: an execution that donates it, whosever it is, fails
+ * with INVALID_ARGUMENT, unless it lists the argument in `non_donatable`. To feed another value back into such a slot
+ * is fine: the slot has that, and the others keep what was published.
+ *
+ * It is there once, on the account of the session that made it, until nobody has a name for it any more. */
+
+typedef struct pjrtc_publish_options {
+  size_t struct_size;
+  const char *name;         /* 1 to 64 letters, digits, '.', '_' or '-' */
+  const char *const *slots; /* `num_slots` of them, or all (0) */
+  size_t num_slots;
+  bool everybody;       /* may borrow it; otherwise sessions of the same user, and of */
+  const uint32_t *uids; /* these users of the server's host, at most 64 */
+  size_t num_uids;
+} pjrtc_publish_options;
+
+/* Publishes what the slots hold now, until it is withdrawn or the session ends. ALREADY_EXISTS: the name is taken,
+ * maybe by what you may not see. NOT_FOUND names the first slot that does not exist. RESOURCE_EXHAUSTED: there are 4096
+ * publications. */
+PJRTC_API pjrtc_code pjrtc_publish(pjrtc_client *client, const pjrtc_publish_options *options, pjrtc_error *error);
+PJRTC_API pjrtc_code pjrtc_publish_start(pjrtc_client *client, const pjrtc_publish_options *options,
+                                         pjrtc_future **out_future, pjrtc_error *error);
+
+/* Nobody borrows it any more; who has borrowed it keeps it. Any connection of the user's may ask for it.
+ * PERMISSION_DENIED: another user published it. */
+PJRTC_API pjrtc_code pjrtc_withdraw(pjrtc_client *client, const char *name, pjrtc_error *error);
+PJRTC_API pjrtc_code pjrtc_withdraw_start(pjrtc_client *client, const char *name, pjrtc_future **out_future,
+                                          pjrtc_error *error);
+
+typedef struct pjrtc_borrowed_slot {
+  const char *slot; /* as its publisher calls it */
+  const char *as;   /* the slot that holds it from now on; NULL: of the same name */
+} pjrtc_borrowed_slot;
+
+/* The session's slots, which are made where there are none, hold what is published: `num_slots` of it, or all (0). All
+ * of them, or none where one cannot be. NOT_FOUND: nothing is published under that name, or not to you; or it names the
+ * first slot that is not part of it. */
+PJRTC_API pjrtc_code pjrtc_borrow(pjrtc_client *client, const char *name, const pjrtc_borrowed_slot *slots,
+                                  size_t num_slots, pjrtc_error *error);
+PJRTC_API pjrtc_code pjrtc_borrow_start(pjrtc_client *client, const char *name, const pjrtc_borrowed_slot *slots,
+                                        size_t num_slots, pjrtc_future **out_future, pjrtc_error *error);
+
+typedef struct pjrtc_publication {
+  size_t struct_size;
+  const char *name;
+  uint64_t session;         /* that published it */
+  const char *session_name; /* "": none */
+  bool local;               /* its publisher is a user of the server's host: `uid` */
+  uint32_t uid;
+  bool own;       /* you may withdraw it */
+  bool everybody; /* may borrow it */
+  uint64_t slots;
+  uint64_t bytes;    /* on devices */
+  uint64_t borrowed; /* times, so far */
+} pjrtc_publication;
+
+typedef struct pjrtc_published {
+  size_t struct_size;
+  const pjrtc_publication *const *publications;
+  size_t num_publications;
+} pjrtc_published;
+
+/* What the connection's session may borrow, in no order. */
+PJRTC_API pjrtc_code pjrtc_get_published(pjrtc_client *client, pjrtc_published **out_published, pjrtc_error *error);
+PJRTC_API void pjrtc_published_destroy(pjrtc_published *published);
 
 #ifdef __cplusplus
 }

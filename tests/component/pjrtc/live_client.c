@@ -435,6 +435,64 @@ static void slots(void) {
   pjrtc_sessions_destroy(sessions);
 }
 
+/* Weights that two sessions share. */
+static void published(void) {
+  pjrtc_client *own = client, *other;
+  uint64_t donate = compile(donate_text), x = upload(ones), y = upload(tens);
+  pjrtc_slot_binding bindings[] = {{"shared.x", x}, {"shared.y", y}};
+  OK(pjrtc_bind(client, bindings, 2, &error));
+  OK(pjrtc_delete(client, (uint64_t[]){x, y}, 2, &error));
+  const char *names[] = {"shared.x", "shared.y"};
+  pjrtc_publish_options publish = {
+      .struct_size = sizeof publish, .name = "live", .slots = names, .num_slots = 2, .everybody = true};
+  OK(pjrtc_publish(client, &publish, &error));
+  CHECK(pjrtc_publish(client, &publish, &error) == PJRTC_ALREADY_EXISTS);
+
+  OK(pjrtc_connect(NULL, NULL, &other, &error));
+  client = other;
+  pjrtc_published *listed;
+  OK(pjrtc_get_published(client, &listed, &error));
+  CHECK(listed->num_publications == 1 && strcmp(listed->publications[0]->name, "live") == 0);
+  CHECK(listed->publications[0]->slots == 2 && listed->publications[0]->bytes == 32);
+  CHECK(listed->publications[0]->everybody && listed->publications[0]->borrowed == 0);
+  pjrtc_published_destroy(listed);
+  CHECK(pjrtc_borrow(client, "none", NULL, 0, &error) == PJRTC_NOT_FOUND);
+  OK(pjrtc_borrow(client, "live", NULL, 0, &error));
+  expect("shared.x", 1);
+  pjrtc_borrowed_slot pair = {"shared.y", "mine"};
+  OK(pjrtc_borrow_start(client, "live", &pair, 1, NULL, &error));
+  expect("mine", 10);
+  pjrtc_slots *slots;
+  OK(pjrtc_get_slots(client, &pair.as, 1, &slots, &error));
+  CHECK(slots->slots[0]->published);
+  pjrtc_slots_destroy(slots);
+
+  /* Neither of them can consume it; both can go on from it. */
+  for (int i = 0; i < 2; i++) {
+    client = i ? own : other;
+    pjrtc_argument arg = {.slot = "shared.y"};
+    pjrtc_feed_back feed_back = {.output = 0, .slot = "shared.y"};
+    uint32_t stays = 0;
+    pjrtc_execute_options step = {.struct_size = sizeof step,
+                                  .program = i ? donate : compile(donate_text),
+                                  .args = &arg,
+                                  .num_args = 1,
+                                  .feed_back = &feed_back,
+                                  .num_feed_back = 1};
+    CHECK(pjrtc_execute(client, &step, &error) == PJRTC_INVALID_ARGUMENT && strstr(error.message, "published"));
+    step.non_donatable = &stays, step.num_non_donatable = 1;
+    OK(pjrtc_execute(client, &step, &error));
+    expect("shared.y", 20);
+  }
+  OK(pjrtc_withdraw(own, "live", &error));
+  CHECK(pjrtc_borrow(other, "live", NULL, 0, &error) == PJRTC_NOT_FOUND);
+  OK(pjrtc_unbind(own, names, 2, &error));
+  client = other;
+  expect("mine", 10);
+  pjrtc_close(other);
+  client = own;
+}
+
 /* ---- Runs ---- */
 
 /* %x + %y, the sum of it, and whether that is over 1000. */
@@ -581,6 +639,7 @@ int main(void) {
   quiet_and_poison();
   futures();
   slots();
+  published();
   runs();
   kept_sessions();
   sessions();

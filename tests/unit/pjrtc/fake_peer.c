@@ -469,6 +469,15 @@ static void sync_session(server *s, const fake_frame *frame) {
   peer_reply(s->peer, &frame->header, &reply.base, NULL, 0);
 }
 
+static void tell_published(server *s, const fake_frame *frame) {
+  Pjrtd__V1__PublicationInfo info = PJRTD__V1__PUBLICATION_INFO__INIT, *list[] = {&info};
+  Pjrtd__V1__PublishedReply reply = PJRTD__V1__PUBLISHED_REPLY__INIT;
+  info.name = "model";
+  reply.n_publications = 1;
+  reply.publications = list;
+  peer_reply(s->peer, &frame->header, &reply.base, NULL, 0);
+}
+
 static void answer(server *s, const fake_frame *frame) {
   switch (frame->header.method) {
     case PJRTC_METHOD_buffer_upload: upload(s, frame); return;
@@ -479,6 +488,7 @@ static void answer(server *s, const fake_frame *frame) {
     case PJRTC_METHOD_execute: execute(s, frame); return;
     case PJRTC_METHOD_execute_run: run_steps(s, frame); return;
     case PJRTC_METHOD_session_sync: sync_session(s, frame); return;
+    case PJRTC_METHOD_session_published: tell_published(s, frame); return;
     default: succeed(s, &frame->header, NULL, NULL, 0); return;
   }
 }

@@ -78,6 +78,16 @@ static void everything(const char *target) {
   cr_assert(may_be(code = pjrtc_get_slots(client, names, 2, &slots, &error)), "slots: %s", error.message);
   cr_assert_eq(code == PJRTC_OK, slots != NULL);
   pjrtc_slots_destroy(slots);
+  pjrtc_publish_options publish = {.struct_size = sizeof publish, .name = "model", .slots = names, .num_slots = 2};
+  pjrtc_borrowed_slot borrowed[] = {{"x", "mine"}, {"y", NULL}};
+  pjrtc_published *published;
+  cr_assert(may_be(pjrtc_publish(client, &publish, &error)), "publish: %s", error.message);
+  cr_assert(may_be(pjrtc_borrow(client, "model", borrowed, 2, &error)), "borrow: %s", error.message);
+  cr_assert(may_be(code = pjrtc_get_published(client, &published, &error)), "published: %s", error.message);
+  cr_assert_eq(code == PJRTC_OK, published != NULL);
+  if (published) cr_assert_str_eq(published->publications[0]->name, "model");
+  pjrtc_published_destroy(published);
+  cr_assert(may_be(pjrtc_withdraw(client, "model", &error)), "withdraw: %s", error.message);
   cr_assert(may_be(pjrtc_unbind(client, names, 2, &error)), "unbind: %s", error.message);
   uint64_t missing = 1;
   pjrtc_delete_start(client, &missing, 1, NULL, NULL);
