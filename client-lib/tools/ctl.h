@@ -44,6 +44,8 @@ pjrtc_client *ctl_connect(const ctl_common *common, int *out_status);
 int ctl_session_join(const ctl_common *common, pjrtc_client *client, const char *name, bool create, uint64_t ttl_ns);
 /* Deletes ids that a command made: a session that was joined stays. 0 is passed over. */
 void ctl_session_tidy(pjrtc_client *client, uint64_t *buffers, size_t num_buffers);
+/* Whose a session is: the name of a user of this host, or "remote"; to be freed. */
+char *ctl_owner_text(bool local, uint32_t uid);
 
 /* ---- Command lines (pjrtctl_options.c) ---- */
 

@@ -30,7 +30,7 @@ _pjrtctl() {
       compopt -o nospace 2>/dev/null
       return
       ;;
-    --device | --replicas | --partitions | --deadline | --xla | --session | --feed-back | --ttl | --steps | --every | --until | --stack) return ;;
+    --device | --replicas | --partitions | --deadline | --xla | --session | --feed-back | --ttl | --steps | --every | --until | --stack | --uid) return ;;
   esac
   case $current in
     -*)
@@ -38,7 +38,7 @@ _pjrtctl() {
       case $command in
         compile) options+=" $compile_options" ;;
         run) options+=" --arg --session --ttl --feed-back --steps --every --until --stack --save --full $compile_options" ;;
-        slot) options+=' --device --ttl --save --full' ;;
+        slot) options+=' --device --ttl --save --full --everybody --uid' ;;
         '') options+=' --version' ;;
       esac
       mapfile -t COMPREPLY < <(compgen -W "$options" -- "$current")
@@ -49,7 +49,7 @@ _pjrtctl() {
     '') mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$current") ;;
     help) mapfile -t COMPREPLY < <(compgen -W "${commands% help}" -- "$current") ;;
     session) [ "$previous" = session ] && mapfile -t COMPREPLY < <(compgen -W 'ls show close' -- "$current") ;;
-    slot) [ "$previous" = slot ] && mapfile -t COMPREPLY < <(compgen -W 'ls get put rm' -- "$current") ;;
+    slot) [ "$previous" = slot ] && mapfile -t COMPREPLY < <(compgen -W 'ls get put rm publish borrow withdraw published' -- "$current") ;;
     compile | run)
       compopt -o filenames 2>/dev/null
       mapfile -t COMPREPLY < <(compgen -f -- "$current")

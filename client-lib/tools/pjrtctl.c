@@ -22,7 +22,12 @@ static const struct {
      "        [--device N] [--ttl SECONDS] [--save FILE.npz] [--full] [--target TARGET] [--json]\n"
      "    What the slots of a session hold, their values, and setting and removing them. The SESSION is named; put "
      "makes\n"
-     "    it where there is none.\n"},
+     "    it where there is none.\n"
+     "pjrtctl slot [publish SESSION NAME [SLOT...] | borrow SESSION NAME [SLOT[=AS]...] | withdraw NAME | published]\n"
+     "        [--everybody] [--uid N]... [--ttl SECONDS] [--target TARGET] [--json]\n"
+     "    Slots that sessions share, read-only and without a copy: publishing some or all under a NAME, taking them "
+     "into a\n"
+     "    SESSION, which is made where there is none, ending that, and a list.\n"},
     {"compile", ctl_compile,
      "pjrtctl compile FILE [--device N] [--replicas N] [--partitions N] [--spmd] [--xla NAME=VALUE]...\n"
      "        [--deadline SECONDS] [--target TARGET] [--json]\n"

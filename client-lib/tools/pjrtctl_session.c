@@ -13,10 +13,10 @@
 
 /* ---- one session's texts; to be freed ---- */
 
-static char *owner_text(const pjrtc_session_info *session) {
-  if (!session->local) return ctl_text("%s", "remote");
-  const struct passwd *user = getpwuid(session->uid);
-  return user ? ctl_text("%s", user->pw_name) : ctl_text("uid %" PRIu32, session->uid);
+char *ctl_owner_text(bool local, uint32_t uid) {
+  if (!local) return ctl_text("%s", "remote");
+  const struct passwd *user = getpwuid(uid);
+  return user ? ctl_text("%s", user->pw_name) : ctl_text("uid %" PRIu32, uid);
 }
 
 static char *state_text(const pjrtc_session_info *session) {
@@ -122,7 +122,8 @@ static void list(const ctl_common *common, const pjrtc_sessions *sessions) {
   for (size_t i = 0; i < sessions->num_sessions; i++) {
     const pjrtc_session_info *session = sessions->sessions[i];
     if (session->own) continue; /* this command's */
-    char text[32], *owner = owner_text(session), *state = state_text(session), *users = connections_text(session);
+    char text[32], *owner = ctl_owner_text(session->local, session->uid), *state = state_text(session),
+                   *users = connections_text(session);
     ctl_table_add(table, "%" PRIu64, session->session);
     ctl_table_add(table, "%s", *session->name ? session->name : "-");
     ctl_table_add(table, "%s", owner);
@@ -148,7 +149,8 @@ static void show(const ctl_common *common, const pjrtc_session_info *session) {
   }
   static const char *const columns[] = {"name", "value", NULL};
   static const char *const buffer_columns[] = {"LARGEST BUFFERS#", "BYTES#", "DEVICE#", "TYPE", NULL};
-  char text[256], *owner = owner_text(session), *state = state_text(session), *users = connections_text(session);
+  char text[256], *owner = ctl_owner_text(session->local, session->uid), *state = state_text(session),
+                  *users = connections_text(session);
   ctl_table *table = ctl_table_create(columns, false);
 #define ROW(label, ...)                \
   do {                                 \

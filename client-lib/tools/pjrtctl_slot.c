@@ -5,23 +5,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ctl_argument.h"
 #include "ctl_program.h"
 #include "ctl_result.h"
+#include "ctl_slot.h"
 #include "ctl_table.h"
 
 enum { MAX_WORDS = 1024 };
 
-typedef struct {
-  bool has_device;
-  int32_t device;
-  uint64_t ttl_ns;
-  const char *save;
-  bool full;
-} slot_options;
-
 static char *set_device(void *user, const char *value) {
-  slot_options *options = user;
+  ctl_slot_options *options = user;
   long device;
   char *complaint = ctl_read_count(value, INT32_MIN, INT32_MAX, &device);
   options->has_device = true;
@@ -30,25 +22,33 @@ static char *set_device(void *user, const char *value) {
 }
 
 static char *set_ttl(void *user, const char *value) {
-  return ctl_read_seconds(value, &((slot_options *)user)->ttl_ns);
+  return ctl_read_seconds(value, &((ctl_slot_options *)user)->ttl_ns);
 }
 
 static char *set_save(void *user, const char *value) {
-  ((slot_options *)user)->save = value;
+  ((ctl_slot_options *)user)->save = value;
   return NULL;
 }
 
 static char *set_full(void *user, const char *value) {
-  ((slot_options *)user)->full = true;
+  ((ctl_slot_options *)user)->full = true;
   return NULL;
 }
 
-typedef struct {
-  const ctl_common *common;
-  const slot_options *options;
-  pjrtc_client *client;
-  pjrtc_error error;
-} slot_command;
+static char *set_everybody(void *user, const char *value) {
+  ((ctl_slot_options *)user)->everybody = true;
+  return NULL;
+}
+
+static char *set_uid(void *user, const char *value) {
+  ctl_slot_options *options = user;
+  long uid;
+  char *complaint = ctl_read_count(value, 0, UINT32_MAX, &uid);
+  if (complaint) return complaint;
+  if (options->num_uids == CTL_MAX_UIDS) return ctl_text("at most %d users can be named", CTL_MAX_UIDS);
+  options->uids[options->num_uids++] = (uint32_t)uid;
+  return NULL;
+}
 
 /* ---- ls ---- */
 
@@ -95,7 +95,7 @@ static int by_name(const void *left, const void *right) {
   return strcmp((*(const pjrtc_slot *const *)left)->slot, (*(const pjrtc_slot *const *)right)->slot);
 }
 
-static int list(slot_command *c) {
+static int list(ctl_slot_command *c) {
   static const char *const columns[] = {"SLOT", "STATE", "BYTES#", "DEVICE#", "TYPE", NULL};
   pjrtc_slots *slots;
   if (pjrtc_get_slots(c->client, NULL, 0, &slots, &c->error)) return ctl_fail(c->common, &c->error);
@@ -119,7 +119,7 @@ static int list(slot_command *c) {
 
 /* ---- get ---- */
 
-static void print_values(const slot_command *c, const char *const *names, const pjrtc_value *values, size_t count) {
+static void print_values(const ctl_slot_command *c, const char *const *names, const pjrtc_value *values, size_t count) {
   if (c->common->json) {
     json_t *all = json_array();
     for (size_t i = 0; i < count; i++) {
@@ -133,7 +133,7 @@ static void print_values(const slot_command *c, const char *const *names, const 
   for (size_t i = 0; i < count; i++) ctl_result_print(&values[i], c->options->full || !isatty(STDOUT_FILENO));
 }
 
-static int save_values(const slot_command *c, const char *const *names, const pjrtc_value *values, size_t count) {
+static int save_values(const ctl_slot_command *c, const char *const *names, const pjrtc_value *values, size_t count) {
   ctl_results_file *file;
   int status = ctl_results_file_create(c->common, c->options->save, &file);
   if (status) return status;
@@ -141,7 +141,9 @@ static int save_values(const slot_command *c, const char *const *names, const pj
   return ctl_results_file_finish(file);
 }
 
-static int get(slot_command *c, const char *const *names, size_t count) {
+static int get(ctl_slot_command *c) {
+  const char *const *names = c->words;
+  size_t count = c->num_words;
   uint64_t *buffers = ctl_alloc(count * sizeof *buffers);
   pjrtc_value *values = ctl_alloc(count * sizeof *values);
   int status = CTL_OK;
@@ -157,8 +159,18 @@ static int get(slot_command *c, const char *const *names, size_t count) {
 
 /* ---- put and rm ---- */
 
-static int put(slot_command *c, const char *name, const ctl_argument *argument) {
-  pjrtc_upload_options options = ctl_argument_upload(argument);
+static int read_value(ctl_slot_command *c) {
+  bool is_file = false;
+  char *complaint = ctl_argument_read(c->words[1], &c->value, &is_file);
+  if (!complaint && c->value.slot) complaint = ctl_text("a slot is put from a value, not from another slot");
+  if (!complaint) return CTL_OK;
+  int status = ctl_complain(c->common, is_file ? CTL_FILE : CTL_USAGE, NULL, "%s", complaint);
+  free(complaint);
+  return status;
+}
+
+static int put(ctl_slot_command *c) {
+  pjrtc_upload_options options = ctl_argument_upload(&c->value);
   if (c->options->has_device) {
     options.placement = PJRTC_PLACE_DEVICE;
     options.place = c->options->device;
@@ -166,60 +178,76 @@ static int put(slot_command *c, const char *name, const ctl_argument *argument) 
   uint64_t buffer;
   int status = CTL_OK;
   if (pjrtc_upload(c->client, &options, &buffer, &c->error)) return ctl_fail(c->common, &c->error);
-  if (pjrtc_bind(c->client, &(pjrtc_slot_binding){name, buffer}, 1, &c->error)) status = ctl_fail(c->common, &c->error);
+  if (pjrtc_bind(c->client, &(pjrtc_slot_binding){c->words[0], buffer}, 1, &c->error))
+    status = ctl_fail(c->common, &c->error);
   ctl_session_tidy(c->client, &buffer, 1);
   return status;
 }
 
-static int take_away(slot_command *c, const char *const *names, size_t count) {
-  return pjrtc_unbind(c->client, names, count, &c->error) ? ctl_fail(c->common, &c->error) : CTL_OK;
+static int take_away(ctl_slot_command *c) {
+  return pjrtc_unbind(c->client, c->words, c->num_words, &c->error) ? ctl_fail(c->common, &c->error) : CTL_OK;
 }
 
 /* ---- the command ---- */
 
-/* The value is read before anything is asked of the server. */
-static int read_value(const ctl_common *common, const char *text, ctl_argument *out) {
-  bool is_file;
-  char *complaint = ctl_argument_read(text, out, &is_file);
-  if (!complaint && out->slot) complaint = ctl_text("a slot is put from a value, not from another slot");
-  if (!complaint) return CTL_OK;
-  int status = ctl_complain(common, is_file ? CTL_FILE : CTL_USAGE, NULL, "%s", complaint);
-  free(complaint);
-  return status;
+typedef enum { NO_SESSION, JOINS, CREATES } session_use;
+
+static const struct verb {
+  const char *name;
+  ctl_slot_verb *prepare; /* or NULL */
+  ctl_slot_verb *run;
+  session_use session;
+  size_t least, most; /* words behind verb and session */
+} verbs[] = {
+    {"ls", NULL, list, JOINS, 0, 0},
+    {"get", NULL, get, JOINS, 1, MAX_WORDS},
+    {"put", read_value, put, CREATES, 2, 2},
+    {"rm", NULL, take_away, JOINS, 1, MAX_WORDS},
+    {"publish", NULL, ctl_slot_publish, JOINS, 1, MAX_WORDS},
+    {"borrow", ctl_slot_read_borrowed, ctl_slot_borrow, CREATES, 1, MAX_WORDS},
+    {"withdraw", NULL, ctl_slot_withdraw, NO_SESSION, 1, 1},
+    {"published", NULL, ctl_slot_published, NO_SESSION, 0, 0},
+};
+
+static const struct verb *find_verb(const char *name) {
+  for (size_t i = 0; i < sizeof verbs / sizeof *verbs; i++)
+    if (strcmp(name, verbs[i].name) == 0) return &verbs[i];
+  return NULL;
 }
 
 int ctl_slot(int argc, char **argv, ctl_common *common) {
-  static const ctl_option known[] = {{"--device", "N", set_device},
-                                     {"--ttl", "SECONDS", set_ttl},
-                                     {"--save", "FILE", set_save},
-                                     {"--full", NULL, set_full}};
+  static const ctl_option known[] = {{"--device", "N", set_device}, {"--ttl", "SECONDS", set_ttl},
+                                     {"--save", "FILE", set_save},  {"--full", NULL, set_full},
+                                     {"--uid", "N", set_uid},       {"--everybody", NULL, set_everybody}};
   static const char hint[] =
-      "pjrtctl slot ls SESSION | get SESSION SLOT... | put SESSION SLOT ARGUMENT | rm SESSION SLOT...";
-  slot_options options = {0};
+      "pjrtctl slot ls SESSION | get SESSION SLOT... | put SESSION SLOT ARGUMENT | rm SESSION SLOT... | publish "
+      "SESSION "
+      "NAME [SLOT...] | borrow SESSION NAME [SLOT[=AS]...] | withdraw NAME | published";
+  ctl_slot_options options = {0};
   const char *words[MAX_WORDS];
   size_t num_words;
   int status =
       ctl_parse(argc, argv, known, sizeof known / sizeof *known, &options, common, words, MAX_WORDS, &num_words);
   if (status) return status;
-  const char *verb = num_words ? words[0] : "";
-  bool is_ls = strcmp(verb, "ls") == 0, is_get = strcmp(verb, "get") == 0, is_put = strcmp(verb, "put") == 0,
-       is_rm = strcmp(verb, "rm") == 0;
-  if (!is_ls && !is_get && !is_put && !is_rm)
-    return ctl_complain(common, CTL_USAGE, hint, *verb ? "slot knows no \"%s\"" : "slot what?", verb);
-  if (is_ls ? num_words != 2 : is_put ? num_words != 4 : num_words < 3)
-    return ctl_complain(common, CTL_USAGE, hint, "slot %s takes other arguments", verb);
-  ctl_argument value = {0};
-  if (is_put && (status = read_value(common, words[3], &value))) return status;
-  slot_command c = {.common = common, .options = &options, .client = ctl_connect(common, &status)};
+  const char *name = num_words ? words[0] : "";
+  const struct verb *verb = find_verb(name);
+  if (!verb) return ctl_complain(common, CTL_USAGE, hint, *name ? "slot knows no \"%s\"" : "slot what?", name);
+  size_t leading = verb->session == NO_SESSION ? 1 : 2;
+  if (num_words < leading + verb->least || num_words > leading + verb->most)
+    return ctl_complain(common, CTL_USAGE, hint, "slot %s takes other arguments", name);
+  if ((options.everybody || options.num_uids) && verb->run != ctl_slot_publish)
+    return ctl_complain(common, CTL_USAGE, hint, "--everybody and --uid are for slot publish");
+  ctl_slot_command c = {
+      .common = common, .options = &options, .words = words + leading, .num_words = num_words - leading};
   ctl_error_init(&c.error);
-  if (!status) status = ctl_session_join(common, c.client, words[1], is_put, options.ttl_ns);
-  if (!status)
-    status = is_ls    ? list(&c)
-             : is_get ? get(&c, &words[2], num_words - 2)
-             : is_put ? put(&c, words[2], &value)
-                      : take_away(&c, &words[2], num_words - 2);
+  if (verb->prepare) status = verb->prepare(&c);
+  if (!status) c.client = ctl_connect(common, &status);
+  if (!status && verb->session != NO_SESSION)
+    status = ctl_session_join(common, c.client, words[1], verb->session == CREATES, options.ttl_ns);
+  if (!status) status = verb->run(&c);
   free(c.error.detail);
-  ctl_argument_deinit(&value);
+  ctl_argument_deinit(&c.value);
+  ctl_slot_free_borrowed(&c);
   pjrtc_close(c.client);
   return status;
 }

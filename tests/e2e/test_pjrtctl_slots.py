@@ -111,9 +111,7 @@ def test_the_command_is_beside_whoever_uses_the_session(daemon: Daemon, session:
 
 def test_what_is_published_is_read_only(daemon: Daemon, session: str) -> None:
     output(daemon, "slot", "put", session, "x", "f32[4]=1")
-    with daemon.connect() as client:
-        client.call("Session.Attach", name=session, join=True)
-        client.call("Session.Publish", name="weights", slots=["x"])
+    output(daemon, "slot", "publish", session, "weights", "x")
     assert output(daemon, "slot", "ls", session).splitlines()[1].split() == ["x", "ready,", "read-only", "16", "B", "0", "f32[4]"]
     assert json.loads(output(daemon, "slot", "ls", session, "--json"))["slots"][0]["published"]
     done = ctl(daemon, "run", "-", "--session", session, "--arg", "slot:x", "--arg", "f32[4]=10", "--feed-back", "0=x", stdin=TWO)
@@ -150,7 +148,7 @@ def test_a_session_is_named_over_the_local_socket_only(daemon: Daemon) -> None:
 
 
 def test_bash_completes_slots() -> None:
-    assert complete("pjrtctl", "slot", "p") == ["put"]
+    assert complete("pjrtctl", "slot", "pu") == ["put", "publish", "published"]
     assert complete("pjrtctl", "session", "s") == ["show"]
     assert set(complete("pjrtctl", "run", "--")) >= {"--session", "--feed-back", "--ttl"}
     assert complete("pjrtctl", "run", "x", "--arg", "sl") == ["slot:"]
