@@ -50,11 +50,15 @@ pjrtd_status *pjrtd_handle_session_withdraw(pjrtd_request *request) {
   return done(request);
 }
 
+static const char *name_for(const Pjrtd__V1__BorrowedSlot *slot) {
+  return *slot->as ? slot->as : slot->slot;
+}
+
 static pjrtd_status *borrow(pjrtd_session *session, const Pjrtd__V1__BorrowRequest *wanted,
                             pjrtd_publication *publication) {
   for (size_t i = 0; i < wanted->n_slots; i++) {
     const Pjrtd__V1__BorrowedSlot *slot = wanted->slots[i];
-    PJRTD_TRY(pjrtd_publication_borrow(publication, session, slot->slot, *slot->as ? slot->as : slot->slot));
+    PJRTD_TRY(pjrtd_publication_borrow(publication, session, slot->slot, name_for(slot)));
   }
   for (size_t i = 0; !wanted->n_slots && i < publication->slots.capacity; i++) {
     const pjrtd_slot *slot = pjrtd_slots_at(&publication->slots, i);
@@ -75,6 +79,22 @@ static pjrtd_status *check_slots(const Pjrtd__V1__BorrowRequest *wanted, pjrtd_p
   return PJRTD_OK;
 }
 
+/* A slot that is named twice counts twice. */
+static pjrtd_status *check_room(pjrtd_session *session, const Pjrtd__V1__BorrowRequest *wanted,
+                                pjrtd_publication *publication) {
+  uint64_t most = session->runtime->settings->max_session_slots, made = 0;
+  for (size_t i = 0; i < wanted->n_slots; i++) made += !pjrtd_slots_find(&session->slots, name_for(wanted->slots[i]));
+  for (size_t i = 0; !wanted->n_slots && i < publication->slots.capacity; i++) {
+    const pjrtd_slot *slot = pjrtd_slots_at(&publication->slots, i);
+    made += slot && !pjrtd_slots_find(&session->slots, slot->name);
+  }
+  if (session->slots.count + made <= most) return PJRTD_OK;
+  return pjrtd_status_with_hint(
+      pjrtd_status_make(PJRTD_CODE_RESOURCE_EXHAUSTED, "the session has %zu slots, and may have %" PRIu64,
+                        session->slots.count, most),
+      "unbind some, or raise max_session_slots");
+}
+
 pjrtd_status *pjrtd_handle_session_borrow(pjrtd_request *request) {
   const Pjrtd__V1__BorrowRequest *wanted = request->message;
   pjrtd_session *session = request->peer->session;
@@ -82,6 +102,7 @@ pjrtd_status *pjrtd_handle_session_borrow(pjrtd_request *request) {
   pjrtd_publication *publication = pjrtd_publication_find(session, wanted->name);
   if (!publication) return not_published(wanted->name);
   PJRTD_TRY(check_slots(wanted, publication));
+  PJRTD_TRY(check_room(session, wanted, publication));
   PJRTD_TRY(borrow(session, wanted, publication));
   publication->borrowed++;
   return done(request);

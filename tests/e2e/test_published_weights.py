@@ -13,6 +13,7 @@ from raw_frames import (ALREADY_EXISTS, INVALID_ARGUMENT, NOT_FOUND,
 from test_slots import bind, floats, states, step, value
 
 RUN_OVER = ["unix", "channel"]
+DAEMON_SETTINGS = {"max_session_slots": 4}
 pytestmark = pytest.mark.usefixtures("balanced", "bystander")
 
 W, B = floats(1, 2, 3, 4), floats(10, 20, 30, 40)
@@ -87,6 +88,19 @@ def test_names_and_slots_that_are_none(publisher: RawClient, client: RawClient) 
     ):
         assert who.failure(method, **fields).code == code, (method, fields)
     assert states(client) == {}
+
+
+def test_all_is_borrowed_or_nothing(publisher: RawClient, client: RawClient) -> None:
+    """Where the session cannot have so many slots."""
+    publisher.call("Session.Publish", name="model", everybody=True)
+    bind(client, x=W, y=W, z=W)
+    for slots in ([], [dict(slot="w"), {"slot": "w", "as": "v"}]):
+        failed = client.failure("Session.Borrow", name="model", slots=slots)
+        assert failed.code == RESOURCE_EXHAUSTED and failed.message == "the session has 3 slots, and may have 4"
+        assert sorted(states(client)) == ["x", "y", "z"]
+    assert client.call("Session.Published").publications[0].borrowed == 0
+    client.call("Session.Borrow", name="model", slots=[{"slot": "w", "as": "x"}, dict(slot="b")])
+    assert sorted(states(client)) == ["b", "x", "y", "z"] and value(client, "b") == B
 
 
 def test_it_outlives_its_publisher_with_who_borrowed_it(daemon: Daemon, over: str, client: RawClient) -> None:

@@ -229,7 +229,7 @@ typedef struct pjrtc_borrowed_slot {
 
 /* The session's slots, which are made where there are none, hold what is published: `num_slots` of it, or all (0). All
  * of them, or none where one cannot be. NOT_FOUND: nothing is published under that name, or not to you; or it names the
- * first slot that is not part of it. */
+ * first slot that is not part of it. RESOURCE_EXHAUSTED: the server's max_session_slots. */
 PJRTC_API pjrtc_code pjrtc_borrow(pjrtc_client *client, const char *name, const pjrtc_borrowed_slot *slots,
                                   size_t num_slots, pjrtc_error *error);
 PJRTC_API pjrtc_code pjrtc_borrow_start(pjrtc_client *client, const char *name, const pjrtc_borrowed_slot *slots,
