@@ -184,6 +184,8 @@ static bool keep(pjrtd_peer *peer) {
     return false;
   }
   absent->peer.last_call = peer->last_call;
+  absent->peer.resume_call = peer->resume_call;
+  absent->peer.resumed_from = peer->resumed_from;
   move_conversation(peer, &absent->peer);
   pjrtd_log(PJRTD_LOG_INFO, "a session is kept without a connection", PJRTD_LOG_UINT("session", session->id),
             PJRTD_LOG_TEXT("name", session->name), PJRTD_LOG_UINT("ttl_s", session->ttl_ns / 1000000000u));
@@ -309,7 +311,10 @@ pjrtd_status *pjrtd_attachment_resume(pjrtd_peer *peer, pjrtd_session *session, 
                       call, lost->last_call),
         "call ids go on where that connection's ended, from Hello on");
   leave_own(peer);
-  *out_last_call = lost->last_call;
+  /* Where the attach that resumed came last, its answer may be lost: what it told is told again. */
+  *out_last_call = lost->last_call == lost->resume_call ? lost->resumed_from : lost->last_call;
+  peer->resume_call = call;
+  peer->resumed_from = *out_last_call;
   move_conversation(lost, peer);
   if (lost->transport == &nobody)
     free_absent((absent_peer *)lost);

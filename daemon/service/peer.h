@@ -54,6 +54,8 @@ struct pjrtd_peer {
   uint32_t version;
   uint64_t download_credit_bytes;
   uint64_t last_call;          /* the highest call id seen */
+  uint64_t resume_call;        /* of the attach that went on where another connection was lost, 0: of none, */
+  uint64_t resumed_from;       /* and that one's last_call, which its answer tells */
   pjrtd_call *oldest, *newest; /* under way, in order of arrival */
   pjrtd_id_map calls;          /* the same, by id */
   uint64_t call_bytes;         /* memory of the calls under way */

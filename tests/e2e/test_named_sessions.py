@@ -163,6 +163,26 @@ def test_resuming_loses_and_doubles_no_step(balanced: None, daemon: Daemon, link
         close(client)
 
 
+def test_an_attach_whose_answer_was_lost_is_made_again(balanced: None, daemon: Daemon, link: str) -> None:
+    """What it told is told again: the attach itself is no call of the program's."""
+    with daemon.connect(over=link) as client:
+        token = client.call("Session.Open", ttl_ns=60 * SECOND_NS).token
+        client.upload("f32", [4], DATA)
+        last, highest = client.last_call, client.last_call
+    for _ in range(3):
+        with daemon.connect(over=link, last_call=highest) as client:
+            assert client.attach(token=token, resume=True).last_call == last
+            highest = client.last_call
+    with daemon.connect(over=link, last_call=highest) as client:
+        client.attach(token=token, resume=True)
+        buffer = client.upload("f32", [4], DATA)
+        last, highest = client.last_call, client.last_call
+    with daemon.connect(over=link, last_call=highest) as client:
+        assert client.attach(token=token, resume=True).last_call == last
+        assert client.download(buffer) == DATA
+        close(client)
+
+
 def begin_upload(client: RawClient, data: bytes) -> tuple[int, int]:
     """(buffer, call) of an upload whose bytes are still to be sent."""
     buffer = client.new_buffer()
@@ -180,15 +200,15 @@ def finish_upload(client: RawClient, reply: Any, call: int, buffer: int, data: b
     close(client)
 
 
-def test_an_upload_goes_on_where_it_was_cut(balanced: None, daemon: Daemon) -> None:
+def test_an_upload_goes_on_where_it_was_cut(balanced: None, daemon: Daemon, link: str) -> None:
     data = os.urandom(3 << 20)
-    with daemon.connect() as client:
+    with daemon.connect(over=link) as client:
         token = client.call("Session.Open", ttl_ns=60 * SECOND_NS).token
         buffer, call = begin_upload(client, data)
         client.send_items(call, "Buffer.Upload", data[: 1 << 20], client.hello.upload_credit_bytes)
         client.call("Admin.Stats")
         last = client.last_call
-    with daemon.connect(last_call=last) as client:
+    with daemon.connect(over=link, last_call=last) as client:
         reply = client.attach(token=token, resume=True)
         assert reply.last_call == last
         finish_upload(client, reply, call, buffer, data, 1 << 20)
