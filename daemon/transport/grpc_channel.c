@@ -183,11 +183,11 @@ static void finish(grpc_channel_rpc *channel) {
 
 static void go_on_reading(grpc_channel_rpc *channel);
 
-/* The client sends no more (nor credit), and what it asked is answered. */
+/* The client sends no more (nor credit), and what it asked is answered, but for what waits for more of it. */
 static bool is_done(const grpc_channel_rpc *channel) {
   if (!channel->half_closed || channel->has_input) return false;
   const pjrtd_call *call = channel->peer.oldest;
-  while (call && call->outbound) call = call->newer;
+  while (call && (call->outbound || call->inbound)) call = call->newer;
   return !call && !pjrtd_stream_queue_sendable(&channel->streams);
 }
 
@@ -318,8 +318,10 @@ static void go_on_reading(grpc_channel_rpc *channel) {
   if (!channel->has_input && !channel->half_closed && !is_full(channel)) grpc_rpc_receive(&channel->rpc);
 }
 
-/* The client sends no more, so what these wait for does not come. */
+/* The client sends no more, so what these wait for does not come. To a session that is kept it may come over another
+ * connection: the loss of this one looks the same at first. */
 static void give_up_on_uploads(pjrtd_peer *peer) {
+  if (peer->session && peer->session->ttl_ns) return;
   pjrtd_call *next;
   for (pjrtd_call *at = peer->oldest; at; at = next) {
     next = at->newer;
