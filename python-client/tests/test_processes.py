@@ -129,7 +129,7 @@ print(*(name for name in sys.modules if name.startswith("pjrtd.")))
     loaded = set(run_python(code).stdout.split())
     root = ROOT / "src" / "pjrtd"
     every = {".".join(("pjrtd", *path.relative_to(root).with_suffix("").parts)) for path in root.rglob("*.py")}
-    never_on_demand = {"pjrtd.typing", "pjrtd._proto.execute", "pjrtd._proto.session"}
+    never_on_demand = {"pjrtd.typing", "pjrtd._proto.execute"}
     never_on_demand |= {"pjrtd.grpcs_transport"}  # only where a grpcs:// target was used: see below
     assert {name for name in every if not name.endswith("__init__")} - loaded <= never_on_demand
     assert connection._ON_DEMAND  # pyright: ignore[reportPrivateUsage]

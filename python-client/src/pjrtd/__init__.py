@@ -18,6 +18,7 @@ from .buffer import Buffer
 from .client import Client
 from .device import Device, Devices
 from .dtype import DType
+from .errors import SessionLost
 from .executable import Executable
 from .tensor_type import TensorType
 from .timeouts import deadline
@@ -28,14 +29,18 @@ if TYPE_CHECKING:
     from .compile_options import CompileOptions
     from .memory import Memory
     from .plugin import Extension, Plugin
+    from .session import Session
+    from .session_info import SessionInfo
 
 _LAZY = {
     "CompileOptions": "compile_options",
     "Memory": "memory",
     "Extension": "plugin",
     "Plugin": "plugin",
+    "Session": "session",
+    "SessionInfo": "session_info",
 }
-_LAZY_MODULES = ("typing", "compile_options", "plugin", "memory")
+_LAZY_MODULES = ("typing", "compile_options", "plugin", "memory", "session")
 
 
 def __getattr__(name: str) -> object:
@@ -66,6 +71,9 @@ __all__ = [
     "Extension",
     "Memory",
     "Plugin",
+    "Session",
+    "SessionInfo",
+    "SessionLost",
     "TensorType",
     "__version__",
     "deadline",

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from ._proto.wire import DecodeError, decode
-from .errors import Internal
+from .errors import Internal, Unavailable
 from .transport import BulkTarget
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _thread import LockType
+    from collections.abc import Callable
     from typing import TypeVar
 
     from ._proto.wire import Message
@@ -31,6 +32,10 @@ class Call(BulkTarget):
     granted: bytes of a download that the daemon may have sent so far.
     gate: a lock that the waiting thread sleeps on, while another thread reads; else None.
     abandoned: nobody waits any more; what comes is dropped.
+    request: its payload and when it must be over (time.monotonic seconds), on a connection that can be resumed.
+    streams: its request's bulk goes in ITEM frames.
+    restart: such a call's connection was lost: how many bytes of its bulk the daemon has, from where to send on; else None.
+    answer_lost: the daemon has dealt with it, and the answer went to a connection that was lost.
     """
 
     # Defaults are the class's, so that making one costs little.
@@ -44,6 +49,10 @@ class Call(BulkTarget):
     granted = 0
     gate: LockType | None = None
     abandoned = False
+    request: tuple[bytes, float | None] = (b"", None)
+    streams = False
+    restart: int | None = None
+    answer_lost = False
 
     def __init__(self, method: int, expected: int = -1) -> None:
         self.method = method
@@ -72,28 +81,70 @@ def read_answer(kind: type[M], payload: bytes) -> M:
 class CallTable:
     """The calls of a connection that an answer is expected for, by id, and how the connection itself fares.
 
-    failure: why the connection cannot be used any more, or None.
+    failure: why the connection cannot be used, or None.
+    suspended: there is a failure, and the link may come back: calls wait for that.
+    resumes: a link that breaks is such a failure, and not the end.
     quiet_failure: the first failure of a quiet call that nobody was told of: its id and the error.
+    heard: on a connection that resumes, the quiet calls whose failure was heard of since the last Sync.
+    acked: the highest call that the daemon has surely got: it answered it.
+    recover: returns when the connection can be used again. Raises the failure where it never will, and DeadlineExceeded
+        where it cannot by then (time.monotonic seconds). For who holds no lock.
     """
 
-    __slots__ = ("calls", "failure", "quiet_failure", "_transport")
+    __slots__ = ("calls", "failure", "suspended", "resumes", "quiet_failure", "heard", "acked", "recover", "transport")
 
     def __init__(self, transport: Transport) -> None:
         self.calls: dict[int, Call] = {}
         self.failure: PjrtError | None = None
+        self.suspended = False
+        self.resumes = False
         self.quiet_failure: tuple[int, PjrtError] | None = None
-        self._transport = transport
+        self.heard: set[int] = set()
+        self.acked = 0
+        self.recover: Callable[[float | None], None] = self._raise
+        self.transport = transport
+
+    def _raise(self, until: float | None) -> None:
+        if self.failure is not None:
+            raise self.failure.again()
+
+    @property
+    def end(self) -> PjrtError | None:
+        """Why the connection cannot be used any more, or None."""
+        return None if self.suspended else self.failure
 
     def fail(self, error: PjrtError) -> None:
-        """Ends every call and the connection, for the reason that came first."""
-        if self.failure is None:
+        """Ends every call and the connection, for the reason that came first. Where the link broke and can be made anew,
+        only wakes whoever waits."""
+        if self.failure is None and self.resumes and type(error) is Unavailable:
+            self.suspended = True  # first: a failure without it is the end
             self.failure = error
+        elif self.failure is None or self.suspended and type(error) is not Unavailable:
+            self.failure = error
+            self.suspended = False
+        if self.suspended:
+            for call in tuple(self.calls.values()):
+                call.notify()
+            self.transport.shut_down()
+            return
+        self.end_calls()
+        self.transport.shut_down()
+
+    def give_up(self, error: PjrtError) -> None:
+        """A link that was to come back does not."""
+        if self.suspended:
+            self.failure = error
+            self.suspended = False
+            self.end_calls()
+
+    def end_calls(self) -> None:
+        """Ends every call with the failure."""
+        assert self.failure is not None
         for call in tuple(self.calls.values()):
             if not call.done:
                 call.error = self.failure.again()
                 call.done = True
                 call.notify()
-        self._transport.shut_down()
 
     def forget_before(self, sync: Call) -> None:
         """Drops calls that were abandoned before `sync`, which was answered: quiet ones ended without an answer."""

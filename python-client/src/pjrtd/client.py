@@ -21,7 +21,7 @@ from .target import open_transport, resolve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
     from typing import Any
 
@@ -30,12 +30,16 @@ if TYPE_CHECKING:
     from .compile_options import CompileOptions
     from .memory import Memory
     from .plugin import Plugin
+    from .session import Session
+    from .session_info import SessionInfo
+    from .transport import Transport
     from .tensor_type import TensorType
     from .typing import DT
 
 CONNECT_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 1.0
 BUSY_POLL_US = 100.0
+RECONNECT_TIMEOUT_S = 60.0
 
 
 class Client:
@@ -45,7 +49,8 @@ class Client:
             exe = client.compile(stablehlo_text)
             (out,) = exe(array)
 
-    Its buffers and programs go when it is closed, or when its process ends. A forked child cannot use it and makes its
+    Its buffers and programs go when it is closed, or when its process ends, unless it takes part in a session that is kept:
+    see session(). A forked child cannot use it and makes its
     own; what the child does with its copies does not touch the parent's.
     """
 
@@ -54,11 +59,12 @@ class Client:
 
     _connection: Connection  # what __del__ finds in an object whose __init__ did not run
 
-    def __init__(self, connection: Connection, calls: list[Call]) -> None:
-        """Client.create() is the way to make one. Takes a connection that has said hello, and its calls for
-        information that are under way."""
+    def __init__(self, connection: Connection, calls: list[Call], reopen: Callable[[float], Transport] | None = None) -> None:
+        """Client.create() is the way to make one. Takes a connection that has said hello, its calls for information that
+        are under way, and how another link to the same daemon is made, within so many seconds."""
         self._connection = connection
         self._calls = calls  # devices, memories, info
+        self._reopen = reopen
         self._placements: dict[tuple[int, tuple[int, ...], int, int | None], Placement] = {}
         self._devices: Devices | None = None
         self._memories: tuple[Memory, ...] | None = None
@@ -73,6 +79,9 @@ class Client:
         busy_poll_us: float | None = None,
         ca_file: str | os.PathLike[str] | None = None,
         timeout: float | None = None,
+        session: str | None = None,
+        ttl: float | None = None,
+        join: bool = False,
         options: Mapping[str, Any] | None = None,
         allow_multiple: bool = True,
         kv_store: None = None,
@@ -86,6 +95,7 @@ class Client:
         ca_file: for grpcs://, whom to believe who the daemon is: a file of certificates (PEM). None: PJRTD_CA_FILE, else
             the system's.
         timeout: seconds that connecting may take; 10 by default.
+        session, ttl, join: takes part in the session of that name, as by session().
         options: create options belong to the daemon (`pjrtd --option NAME=VALUE`). Those in force are accepted, others
             raise FailedPrecondition.
         allow_multiple: many clients may always share a daemon, so there is nothing to allow.
@@ -107,9 +117,11 @@ class Client:
             calls = connection.hello(
                 f"pjrtd-python {__version__}", until, methods.DEVICES, methods.MEMORIES, methods.INFO
             )
-            client = cls(connection, calls)
+            client = cls(connection, calls, lambda seconds: open_transport(where, seconds, ca_file))
             if options:
                 client._check_options(options)
+            if session is not None or ttl is not None:
+                client.session(session, ttl=ttl, join=join, timeout=max(0.0, until - monotonic()))
             return client
         except BaseException:
             connection.close(0)
@@ -150,7 +162,7 @@ class Client:
     @property
     def server_epoch(self) -> int:
         """Another number after each start of the daemon."""
-        return self.info().server_epoch
+        return self._connection.server_epoch
 
     @property
     def server_pid(self) -> int:
@@ -402,6 +414,120 @@ class Client:
                 self._connection.discard_program(id)
             raise
 
+    # ---- sessions ----
+
+    def session(
+        self,
+        name: str | None = None,
+        *,
+        ttl: float | None = None,
+        join: bool = False,
+        token: str | None = None,
+        reconnect_timeout: float = RECONNECT_TIMEOUT_S,
+        timeout: float | None = None,
+    ) -> Session:
+        """Takes part in a session that outlives this client, and returns it.
+
+        name: 1 to 64 letters, digits, '.', '_' or '-'. The user's session of that name is attached to, or made where
+            there is none. Attaching comes before anything is made with this client. Over gRPC a session's token is what
+            gives access: it is kept in $XDG_STATE_HOME/pjrtd/tokens (~/.local/state/pjrtd/tokens), a file that only its
+            owner may read, by target and name. None, without a token: this client's own session.
+        ttl: how long it outlives its last connection, in seconds. None: as it is; for a new one with a name, the daemon's
+            session_lease_seconds; without a name it is not kept.
+        join: beside the clients that take part already, which are ended otherwise: one program, one owner. A connection
+            that shares a session is not made anew when it is lost.
+        token: what Session.token said, in place of a name, or of the token that is kept.
+        reconnect_timeout: for how many seconds a lost connection is tried to be made anew.
+
+        Raises FailedPrecondition where this client has made something and another session is asked for, NotFound for a
+        token of no session, PermissionDenied where others can read the file of tokens.
+        """
+        from .session import Session
+
+        if name is None and token is None and ttl is None:
+            return Session(self)
+        self._take_part(name or "", token, _ttl_ns(ttl), join, reconnect_timeout, timeouts.resolve(timeout))
+        return Session(self)
+
+    def _take_part(
+        self, name: str, token: str | None, ttl_ns: int | None, join: bool, reconnect_s: float, until: float | None
+    ) -> None:
+        from ._proto.session import SessionAttachRequest
+        from .revival import KeptSession
+
+        connection = self._connection
+        kept = connection.kept
+        if kept is not None and (token or name) and (kept.name, kept.token) != (name or kept.name, token or kept.token):
+            raise FailedPrecondition(f"the client takes part in the session {kept.name or kept.token[:4] + '...'!r} already")
+        remote = not self.target.startswith("unix:")
+        if remote and name and not token:
+            from . import tokens
+
+            token = tokens.find(self.target, name)
+        request = SessionAttachRequest(token=token or "", join=join)
+        if not token and name and not remote:
+            request = SessionAttachRequest(name, create=True, ttl_ns=ttl_ns or 0, join=join)
+        created = True
+        if kept is not None:
+            session_token, prefix = kept.token, kept.prefix
+        elif request.name or request.token:
+            try:
+                reply = connection.attach(request, until)
+                created, session_token, prefix = reply.created, reply.token, reply.id_prefix
+            except NotFound:
+                if not (remote and name):
+                    raise
+                from . import tokens
+
+                tokens.forget(self.target, name, request.token)
+                opened = connection.open_session(name, ttl_ns or 0, until)
+                session_token, prefix = opened.token, connection.id_prefix
+        else:
+            opened = connection.open_session(name, ttl_ns or 0, until)
+            session_token, prefix = opened.token, connection.id_prefix
+        if ttl_ns is not None and (kept is not None or not created):
+            connection.open_session(name or (kept.name if kept is not None else ""), ttl_ns, until)
+        if remote and name:
+            from . import tokens
+
+            tokens.put(self.target, name, session_token)
+        if kept is not None:
+            return
+        made = KeptSession(name, session_token, ttl_ns or 0, connection.server_epoch, prefix)
+        if join:
+            connection.kept = made
+        elif self._reopen is not None:
+            connection.keep(made, self._reopen, reconnect_s, self._on_lost)
+
+    def _on_lost(self) -> None:
+        """The session began anew, with another token."""
+        kept = self._connection.kept
+        if kept is not None and kept.name and not self.target.startswith("unix:"):
+            from . import tokens
+
+            tokens.put(self.target, kept.name, kept.token)
+
+    def _end_session(self) -> None:
+        kept = self._connection.kept
+        if kept is not None and kept.name and not self.target.startswith("unix:"):
+            from . import tokens
+
+            tokens.forget(self.target, kept.name, kept.token)
+        self._connection.kept = None
+        self.close()
+
+    def sessions(self) -> list[SessionInfo]:
+        """The user's sessions, this client's own among them; everybody's for the daemon's user and root. Over gRPC this
+        client's own."""
+        from ._proto.session import SessionListReply
+        from .session_info import SessionInfo
+
+        call = self._connection.request(methods.SESSION_LIST, b"", timeouts.resolve(None))
+        return [SessionInfo(self, each) for each in read_answer(SessionListReply, call.payload).sessions]
+
+    def _end_other_session(self, number: int) -> None:
+        self._connection.request(methods.SESSION_CLOSE, b"\x08" + varint(number), timeouts.resolve(None))
+
     # ---- waiting ----
 
     def sync(self, timeout: float | None = None) -> None:
@@ -417,7 +543,8 @@ class Client:
         return self._connection.failure is not None
 
     def close(self) -> None:
-        """Ends the session: the daemon frees its buffers and programs. It may be called again."""
+        """Ends the connection, and the session unless that is kept: the daemon frees its buffers and programs. It may be
+        called again."""
         self._connection.close(CLOSE_TIMEOUT_S)
 
     def __enter__(self) -> Client:
@@ -439,6 +566,14 @@ class Client:
 
     def __reduce__(self) -> Any:
         raise TypeError("a client is a connection and cannot be pickled; create one where it is needed")
+
+
+def _ttl_ns(ttl: float | None) -> int | None:
+    if ttl is None:
+        return None
+    if not 0 <= ttl < 1e9:
+        raise InvalidArgument(f"a ttl of {ttl} seconds", hint="it is a number of seconds, at most 400 days")
+    return int(ttl * 1e9)
 
 
 def _cpus() -> int:

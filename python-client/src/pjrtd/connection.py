@@ -8,22 +8,27 @@ connection usable.
 from __future__ import annotations
 
 from os import getpid
-from time import monotonic
+from time import monotonic, sleep
 
 from . import frame, target, timeouts
 from ._proto import methods
+from ._proto.wire import varint
 from .call import NEVER, Call, CallTable, read_answer
-from .errors import DeadlineExceeded, FailedPrecondition, HandleClosed, Internal, PjrtError
+from .errors import DeadlineExceeded, FailedPrecondition, HandleClosed, Internal, PjrtError, from_wire
 from .ids import IdSequence
-from .inbox import DOWNLOAD_CREDIT_BYTES, Inbox
+from .inbox import Inbox
 from .outbox import ExecutePlan, Outbox
 from .waiting import Waiter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _thread import RLock
+    from collections.abc import Callable
 
     from ._proto.runtime import HelloReply
+    from ._proto.session import SessionAttachReply, SessionAttachRequest, SessionOpenReply
+    from .errors import SessionLost
+    from .revival import KeptSession, Reviver
     from .transport import Transport
 
 _DOWNLOAD = methods.BUFFER_DOWNLOAD
@@ -35,21 +40,30 @@ _held_in_fork: list[RLock] = []
 
 
 class Connection:
-    """Any thread may use it. Where a method takes `until`, that is a time.monotonic() time in seconds at which the call
+    """Any thread may use it. One that takes part in a kept session (`keep`) is made anew when it is lost. Where a method takes `until`, that is a time.monotonic() time in seconds at which the call
     must be over, or None; DeadlineExceeded is raised after it."""
 
     def __init__(self, transport: Transport, busy_poll_us: float) -> None:
         """Takes a connected transport. `hello` comes before anything else."""
         self._transport = transport
-        self._table = CallTable(transport)
-        self._outbox = Outbox(transport, self._table)
+        self._replaced: Transport | None = None  # threads may still look at it
+        self._table = self.table = CallTable(transport)
+        self._outbox = self.outbox = Outbox(transport, self._table)
         self._inbox = Inbox(self._table, self._outbox)
-        self._waiter = Waiter(transport, self._table, self._outbox, self._inbox, busy_poll_us / 1e6)
+        self._waiter = self.waiter = Waiter(transport, self._table, self._outbox, self._inbox, busy_poll_us / 1e6)
         self._outbox.on_broken = self._waiter.read_last_words
         self.discard_buffer = self._outbox.discard_buffer
         self.discard_program = self._outbox.discard_program
         self._quiet_step = 64
         self._checkpoints: list[Call] = []
+        self._reviver: Reviver | None = None
+        self._unsaid: SessionLost | None = None
+        #: Another number after each start of the daemon.
+        self.server_epoch = 0
+        #: The top 16 bits of the ids that Hello gave it to choose.
+        self.id_prefix = 0
+        #: What happened to the session that is kept; None while none is.
+        self.kept: KeptSession | None = None
         self._pid = getpid()
         self.max_inline_bytes = 0
         self.max_item_bytes = 1
@@ -62,7 +76,7 @@ class Connection:
         are returned, for `finish`."""
         from ._proto.runtime import HelloReply, HelloRequest
 
-        request = HelloRequest(frame.PROTOCOL_MIN, frame.PROTOCOL_MAX, client_name, DOWNLOAD_CREDIT_BYTES)
+        request = HelloRequest(frame.PROTOCOL_MIN, frame.PROTOCOL_MAX, client_name, frame.DOWNLOAD_CREDIT_BYTES)
         call = Call(methods.HELLO)
         calls = [Call(method) for method in others]
         self._outbox.send(call, request.encode(), 0)
@@ -76,16 +90,100 @@ class Connection:
                 hint="is it a pjrtd, and alive? It may also be stuck, or busy for longer than `timeout`",
             ) from error
         reply = read_answer(HelloReply, call.payload)
+        self.go_on(reply)
+        self.id_prefix = reply.id_prefix
+        self._outbox.buffers = IdSequence(reply.id_prefix)
+        self._outbox.programs = IdSequence(reply.id_prefix)
+        return calls
+
+    def go_on(self, reply: HelloReply) -> None:
+        """The daemon's limits are these from here on."""
         _check_limits(reply)
+        self.server_epoch = reply.server_epoch
         self.max_inline_bytes = min(reply.max_inline_bytes, frame.MAX_INLINE_BYTES)
         self.max_item_bytes = min(reply.max_item_bytes, self._transport.item_bytes)
         self._outbox.upload_credit_bytes = reply.upload_credit_bytes
-        self._outbox.buffers = IdSequence(reply.id_prefix)
-        self._outbox.programs = IdSequence(reply.id_prefix)
         # Up to three steps may be under way; the rest is for calls with an answer. (The daemon also bounds the memory of
         # a connection's calls, by 4 MiB or more.)
         self._quiet_step = max(1, min(reply.max_calls_in_flight or 1024, 4096) // 4)
-        return calls
+
+    # ---- the session that it takes part in ----
+
+    def attach(self, request: SessionAttachRequest, until: float | None) -> SessionAttachReply:
+        """Takes part in another session, or names its own. Only before it has made anything, where that is another."""
+        from ._proto.session import SessionAttachReply
+
+        reply = read_answer(SessionAttachReply, self.request(methods.SESSION_ATTACH, request.encode(), until).payload)
+        if not reply.created:
+            self._outbox.buffers = IdSequence(reply.id_prefix, reply.highest_buffer)
+            self._outbox.programs = IdSequence(reply.id_prefix, reply.highest_program)
+        return reply
+
+    def open_session(self, name: str, ttl_ns: int, until: float | None) -> SessionOpenReply:
+        """Gives its session a name ("": none), a lease, or both."""
+        from ._proto.session import SessionOpenReply, SessionOpenRequest
+
+        request = SessionOpenRequest(name, ttl_ns).encode()
+        return read_answer(SessionOpenReply, self.request(methods.SESSION_OPEN, request, until).payload)
+
+    def keep(
+        self, kept: KeptSession, open: Callable[[float], Transport], reconnect_s: float, on_lost: Callable[[], None]
+    ) -> None:
+        """The session outlives the link: when that breaks, another one, made by `open`, goes on with it, if it can be
+        had within `reconnect_s` seconds. on_lost: see Reviver."""
+        from .revival import Reviver
+
+        self.kept = kept
+        self._reviver = Reviver(self, open, reconnect_s, kept, on_lost)
+        self._outbox.keep_journal()
+        self._table.recover = self._recover
+        self._table.resumes = True
+
+    def install(self, transport: Transport) -> None:
+        """The link is another one from here on; for the reviver."""
+        replaced = self._replaced
+        self._replaced = self._transport
+        self._transport = self._table.transport = transport
+        self._inbox.begin_anew()
+        self._waiter.install(transport)
+        self._outbox.install(transport)
+        if replaced is not None:
+            replaced.close()
+
+    def begin_again(self, hello: HelloReply, session: SessionAttachReply, lost: SessionLost) -> None:
+        """The session is another one: what was under way fails, and nothing of before is known any more."""
+        self.go_on(hello)
+        self._outbox.begin_again(session.id_prefix, session.highest_buffer, session.highest_program)
+        self._unsaid = lost
+        for call in tuple(self._table.calls.values()):
+            call.error = lost.again()
+            call.done = True
+            call.notify()
+        self._table.calls.clear()
+        self._table.quiet_failure = None
+
+    def _recover(self, until: float | None) -> None:
+        """See CallTable.recover."""
+        table = self._table
+        pause = 0.0005
+        while table.failure is not None:
+            if not table.suspended:
+                raise table.failure.again()
+            assert self._reviver is not None
+            self._reviver.see_to_it()
+            if until is not None and monotonic() > until:
+                raise DeadlineExceeded(f"the deadline passed while the connection to {self.target} was lost")
+            sleep(pause)
+            pause = min(pause * 2, 0.02)
+        self.say_if_lost()
+
+    def say_if_lost(self) -> None:
+        """Warns that the session was lost, once."""
+        lost, self._unsaid = self._unsaid, None
+        if lost is not None:
+            import warnings
+
+            warnings.warn(lost, stacklevel=6)
 
     # ---- calls with an answer ----
 
@@ -127,7 +225,7 @@ class Connection:
         elif size > self.max_inline_bytes:
             whole = bytearray(size)
             call.destination = memoryview(whole)
-        call.granted = DOWNLOAD_CREDIT_BYTES
+        call.granted = frame.DOWNLOAD_CREDIT_BYTES
         try:
             deadline_ns = 0 if until is None else timeouts.remaining_ns(until)
             if not self._outbox.send(call, b"\x08" + buffer, deadline_ns):
@@ -147,6 +245,8 @@ class Connection:
         try:
             self._create(call, self._outbox.programs, rest, code, 0, until)
             self.finish(call, until)
+            if call.method == methods.PROGRAM_DESCRIBE:  # the answer was lost, and asked for again: the reply's description
+                return call.made, b"\x0a" + varint(len(call.payload)) + call.payload
             return call.made, call.payload
         except BaseException:
             self._abandon(call)
@@ -162,8 +262,10 @@ class Connection:
         if self._outbox.quiet >= self._quiet_step:
             self._checkpoint(until)
         call = Call(methods.BUFFER_UPLOAD)
+        # Where the link may be lost and come back, the data is needed until the daemon has all of it.
+        flags = frame.QUIET if not self._table.resumes or len(data) <= self.max_inline_bytes else 0
         try:
-            self._create(call, self._outbox.buffers, rest, data, frame.QUIET, until)
+            self._create(call, self._outbox.buffers, rest, data, flags, until)
             self._table.calls.pop(call.id, None)
             if call.error is not None:
                 raise call.error
@@ -185,17 +287,27 @@ class Connection:
             if not self._outbox.send(call, rest, deadline_ns, bytes(data), flags, ids):
                 self._waiter.drain(until)
         else:
+            call.streams = True
             if not self._outbox.send(call, rest, deadline_ns, b"", flags, ids):
                 self._waiter.drain(until)
             view = memoryview(data)
             sent = 0
-            while sent < size and not call.done:
+            while not call.done:
+                if call.restart is not None:
+                    sent, call.restart = call.restart, None
                 room = call.credit - sent
-                if room > 0:
+                if sent == size:
+                    if flags or not self._table.resumes:
+                        break
+                    self._waiter.wait(call, until, NEVER)
+                elif room > 0:
                     count = min(self.max_item_bytes, room, size - sent)
-                    if not self._outbox.send_item(call, view[sent : sent + count]):
-                        self._waiter.drain(until)
+                    out = self._outbox.send_item(call, view[sent : sent + count])
+                    if out is None:
+                        continue
                     sent += count
+                    if not out:
+                        self._waiter.drain(until)
                 else:
                     self._waiter.wait(call, until, sent)
 
@@ -218,11 +330,25 @@ class Connection:
     def sync(self, until: float | None) -> None:
         """Waits until everything that was sent has ended, and raises the first failure of a quiet call that nobody
         has been told of."""
-        self._table.forget_before(self.request(methods.SESSION_SYNC, b"", until))
+        call = self.request(methods.SESSION_SYNC, b"", until)
+        self._table.forget_before(call)
+        if self._table.resumes:
+            self._hear(call)
         failure = self._table.quiet_failure
         self._table.quiet_failure = None
         if failure is not None:
             raise failure[1].again()
+
+    def _hear(self, sync: Call) -> None:
+        """Notes the failure that a Sync tells of, where the frame that told of it was lost with a connection."""
+        from ._proto.session import SyncReply
+
+        table = self._table
+        heard = table.heard
+        table.heard = {number for number in heard if number > sync.id}
+        reply = read_answer(SyncReply, sync.payload)
+        if reply.error is not None and reply.failed_call not in heard and table.quiet_failure is None:
+            table.quiet_failure = (reply.failed_call, from_wire(reply.error))
 
     def _checkpoint(self, until: float | None) -> None:
         """Keeps the number of quiet calls under way within the daemon's limit: after every step a Sync is sent, and
@@ -237,27 +363,35 @@ class Connection:
             oldest = self._checkpoints[0]
             self._waiter.wait(oldest, until, NEVER)
             self._table.forget_before(oldest)
+            if self._table.resumes and oldest.error is None:
+                self._hear(oldest)
             try:
                 self._checkpoints.remove(oldest)
             except ValueError:
                 pass  # another thread did
-            if self._table.failure is not None:
-                raise self._table.failure.again()
+            if self._table.end is not None:
+                raise self._table.end.again()
 
     # ---- the end ----
 
     @property
     def failure(self) -> PjrtError | None:
         """Why the connection cannot be used any more, or None."""
-        return self._table.failure
+        return self._table.end
 
     @property
     def target(self) -> str:
         return self._transport.target
 
     def close(self, timeout_s: float) -> None:
-        """Ends the session, giving the daemon `timeout_s` seconds to free what it holds, and the connection."""
-        if self._table.failure is None and timeout_s:
+        """Ends the connection, and its session unless that is kept, giving the daemon `timeout_s` seconds to get what was
+        sent, or to free what it holds."""
+        if self._table.failure is None and timeout_s and self.kept is not None:
+            try:
+                self.request(methods.INFO, b"", monotonic() + timeout_s)
+            except PjrtError:
+                pass
+        elif self._table.failure is None and timeout_s:
             try:
                 self.request(methods.SESSION_CLOSE, b"", monotonic() + timeout_s)
             except PjrtError:
@@ -265,9 +399,12 @@ class Connection:
         self._table.fail(HandleClosed("the client is closed"))
         _live.discard(self)
         self._waiter.close_transport()
+        if self._replaced is not None:
+            self._replaced.close()
 
     def close_in_child(self) -> None:
         """In a forked child: gives up this process's copy of the descriptor. The parent's session is not touched."""
+        self._table.suspended = False
         self._table.failure = FailedPrecondition(
             f"this client belongs to process {self._pid}, and this is its forked child {getpid()}",
             hint="connect in the child with Client.create(); buffers and programs stay with the parent",
@@ -276,6 +413,8 @@ class Connection:
         self._outbox.reset_in_child()
         self._waiter.reset_in_child()
         self._transport.close()
+        if self._replaced is not None:
+            self._replaced.close()
 
 
 def _check_limits(reply: HelloReply) -> None:
@@ -304,6 +443,7 @@ _ON_DEMAND = (
     *("_proto.admin", "_proto.buffer", "_proto.frame", "_proto.program", "_proto.runtime"),
     *("compile_options", "dlpack", "element", "memory", "plugin"),
     *("grpc_failures", "grpc_transport", "late_sender", "local_transport"),
+    *("_proto.session", "revival", "session", "session_info", "tokens"),
 )
 
 

@@ -205,6 +205,14 @@ class HandleClosed(InvalidArgument):
     """A buffer, program or client was used after close(), or a buffer after a program consumed it (donation)."""
 
 
+class SessionLost(Aborted, UserWarning):
+    """The session is gone, with all that it held, and began anew: the daemon was restarted, or the lease ended.
+
+    Calls that were under way fail with it, and so do later uses of what was made before. It is also the category of the
+    warning that is given once each time.
+    """
+
+
 class UnsupportedByPlugin(Unimplemented):
     """A capability that the plugin does not advertise."""
 

@@ -36,6 +36,9 @@ _MAX_BULK_BYTES = {
 
 _SMALL = MAX_INLINE_BYTES  # within every limit of a reply
 
+#: How much of a download the daemon may send before the client has granted more.
+DOWNLOAD_CREDIT_BYTES = 8 << 20
+
 PROTOCOL_MIN = 1
 PROTOCOL_MAX = 1
 

@@ -7,6 +7,7 @@ repeated or recognised by the frame's serial number.
 from __future__ import annotations
 
 from . import frame
+from .frame import DOWNLOAD_CREDIT_BYTES
 from ._proto.common import Error
 from ._proto.wire import decode
 from .call import Call, CallTable
@@ -16,8 +17,6 @@ from .transport import BulkTarget, FrameSink
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .outbox import Outbox
-
-DOWNLOAD_CREDIT_BYTES = 8 << 20
 
 _REPLY = frame.REPLY
 _ERROR = frame.ERROR
@@ -33,12 +32,18 @@ class Inbox(FrameSink):
         self._outbox = outbox
         self._last = -1  # the serial number of the last frame that was dealt with
 
+    def begin_anew(self) -> None:
+        """What comes from here on comes over another link, which counts its frames from 0."""
+        self._last = -1
+
     def on_frame(
         self, kind: int, serial: int, call: int, data: bytearray, body: int, after: int, bulk: int, end: int
     ) -> None:
         if serial == self._last:
             return
         found = self._calls.get(call)
+        if call > self._table.acked:
+            self._table.acked = call
         if kind == _REPLY:
             if found is None or found.done:
                 pass
@@ -62,8 +67,11 @@ class Inbox(FrameSink):
             elif found is not None:
                 found.error = error
                 self._end(found, serial)
-            elif self._table.quiet_failure is None:
-                self._table.quiet_failure = (call, error)
+            else:
+                if self._table.resumes:
+                    self._table.heard.add(call)
+                if self._table.quiet_failure is None:
+                    self._table.quiet_failure = (call, error)
         elif kind == _CREDIT:
             if found is not None:
                 from ._proto.frame import Credit
@@ -105,7 +113,7 @@ class Inbox(FrameSink):
             return
         if filled >= target.expected:
             self._end(target, self._last)
-        elif target.granted < target.expected and filled + DOWNLOAD_CREDIT_BYTES // 2 >= target.granted:
+        elif self._table.failure is None and target.granted < target.expected and filled + DOWNLOAD_CREDIT_BYTES // 2 >= target.granted:
             from ._proto.frame import Credit
 
             grant = filled + DOWNLOAD_CREDIT_BYTES - target.granted

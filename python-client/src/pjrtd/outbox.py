@@ -2,24 +2,31 @@
 
 One lock orders everything: ids are chosen and frames queued under it, and it is never held while waiting. Its owner
 sets `_sending`, which tells a signal handler that came in between that it must not send.
+
+On a connection that can be resumed every request is noted in a journal before it is sent, and while there is no link it
+is noted only: `resume` sends what the daemon has not got.
 """
 
 from __future__ import annotations
 
 from _thread import RLock
+from time import monotonic
 
 from . import frame
 from ._proto import methods
-from ._proto.wire import varint
+from ._proto.wire import get_varint, varint
+from .call import Call
 from .errors import FailedPrecondition, PjrtError
-from .ids import IdSequence
+from .ids import BELOW_PREFIX, IdSequence
+from .journal import Journal, ask_again
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import NoReturn
 
-    from .call import Call, CallTable
+    from ._proto.session import PendingCall
+    from .call import CallTable
+    from .journal import Entry
     from .late_sender import LateSender
     from .transport import Transport
 
@@ -31,6 +38,7 @@ _TRY = (False,)
 _ENOUGH_GARBAGE = 32  # ids for which a frame of their own is worth it on the hot path
 _ENOUGH_GARBAGE_BYTES = 1 << 20
 _MAX_IDS_IN_FRAME = 8192
+_FRAMES_IN_WRITE = 64
 
 
 class ExecutePlan:
@@ -54,12 +62,18 @@ class ExecutePlan:
         return b"\x1a" + varint(size)
 
 
+def _is_from(floor: int, id: bytes) -> bool:
+    """Whether an id is of the same prefix as the one that new ones began with, and not before it."""
+    number = get_varint(id, 0, len(id))[0]
+    return number >> 48 == floor >> 48 and number >= floor
+
+
 class Outbox:
     """See the module. Any thread may use it."""
 
     __slots__ = (
         *("_transport", "_table", "_lock", "_sending", "_pack", "_write_later", "_late", "_next_call", "buffers", "programs", "quiet"),
-        *("_garbage", "_garbage_bytes", "_garbage_programs", "upload_credit_bytes", "on_broken"),
+        *("_garbage", "_garbage_bytes", "_garbage_programs", "upload_credit_bytes", "on_broken", "_journal", "_floors"),
     )
 
     def __init__(self, transport: Transport, table: CallTable) -> None:
@@ -85,6 +99,8 @@ class Outbox:
         self._garbage: list[bytes] = []
         self._garbage_bytes = 0
         self._garbage_programs: list[bytes] = []
+        self._journal: Journal | None = None
+        self._floors: tuple[int, int] | None = None
 
     # ---- requests ----
 
@@ -122,14 +138,20 @@ class Outbox:
                 if not flags or not bulk:
                     call.credit = self.upload_credit_bytes
                     self._table.calls[number] = call
+                if self._journal is not None:
+                    self._note(number, call.method, payload, bulk, flags, deadline_ns, call)
+                    if self._table.failure is not None:
+                        return False
                 head = self._pack(_REQUEST, call.method, number, payload, len(bulk), flags, deadline_ns)
                 write = self._write_later if flags else self._transport.write
                 sent = write(garbage + head + bulk if garbage or bulk else head)
             except PjrtError as error:
                 self._broken(error)
+                sent = False
             except BaseException:
                 if self._transport.writes == writes:
                     self._table.calls.pop(call.id, None)
+                    self._unnote(call.id)
                     call.id, call.made = 0, b""
                 raise
             finally:
@@ -149,6 +171,7 @@ class Outbox:
                 self._check()
             writes = self._transport.writes
             self._sending = True
+            number = 0
             try:
                 take = self.buffers.take
                 for _ in range(plan.num_outputs):
@@ -163,12 +186,18 @@ class Outbox:
                 self._next_call = number + 1
                 payload = before + args + between + ids + inline
                 self.quiet += 1 + (len(payload) >> 6) + (len(bulk) >> 10)
+                if self._journal is not None:
+                    self._note(number, _EXECUTE, payload, bulk, _QUIET, deadline_ns, None)
+                    if self._table.failure is not None:
+                        return False
                 head = self._pack(_REQUEST, _EXECUTE, number, payload, len(bulk), _QUIET, deadline_ns)
                 sent = self._write_later(garbage + head + bulk if garbage or bulk else head)
             except PjrtError as error:
                 self._broken(error)
+                sent = False
             except BaseException:
                 if self._transport.writes == writes:
+                    self._unnote(number)
                     outputs.clear()
                 raise
             finally:
@@ -183,17 +212,24 @@ class Outbox:
         """Sends a whole frame of a call that is under way. False where a part of it could not be sent at once."""
         with self._lock:
             self._check()
+            if self._table.failure is not None:
+                return False
             self._sending = True
             try:
                 sent = self._transport.write(first, *more)
             except PjrtError as error:
                 self._broken(error)
+                sent = False
             finally:
                 self._sending = False
         return sent
 
-    def send_item(self, call: Call, data: memoryview) -> bool:
-        return self.send_raw(self._pack(frame.ITEM, call.method, call.id, b"", len(data)), data)
+    def send_item(self, call: Call, data: memoryview) -> bool | None:
+        """Sends the next bytes of a call's bulk; None where others come next: the call's `restart` says which."""
+        with self._lock:
+            if call.restart is not None:
+                return None
+            return self.send_raw(self._pack(frame.ITEM, call.method, call.id, b"", len(data)), data)
 
     def grant(self, call: Call, credit: bytes) -> None:
         """Lets the daemon send more of a download. `credit` is the message."""
@@ -214,11 +250,14 @@ class Outbox:
         """Sends what is left over, as far as that is possible now; whether everything is out."""
         with self._lock:
             self._check()
+            if self._table.failure is not None:
+                return False
             self._sending = True
             try:
                 sent = self._transport.flush()
             except PjrtError as error:
                 self._broken(error)
+                sent = False
             finally:
                 self._sending = False
         return sent
@@ -232,6 +271,8 @@ class Outbox:
         """Sees to it that the daemon is still there; the connection breaks where it seems not to be."""
         with self._lock:
             self._check()
+            if self._table.failure is not None:
+                return
             self._sending = True
             try:
                 self._transport.keep_alive()
@@ -241,7 +282,8 @@ class Outbox:
                 self._sending = False
 
     def _check(self) -> None:
-        if self._table.failure is not None:
+        """Raises what speaks against a call. While the link may come back, nothing does."""
+        if self._table.failure is not None and not self._table.suspended:
             raise self._table.failure.again()
         if self._sending:
             raise FailedPrecondition(
@@ -249,10 +291,113 @@ class Outbox:
                 hint="set a flag in the handler and act on it afterwards",
             )
 
-    def _broken(self, error: PjrtError) -> NoReturn:
-        """The link broke in the middle of sending."""
+    def _broken(self, error: PjrtError) -> None:
+        """The link broke in the middle of sending. Raises why, unless it may come back."""
         self.on_broken(error)
-        raise (self._table.failure or error).again() from error
+        if not self._table.suspended:
+            raise (self._table.failure or error).again() from error
+
+    # ---- a link that is made anew ----
+
+    def _note(
+        self, number: int, method: int, payload: bytes, bulk: bytes, flags: int, deadline_ns: int, call: Call | None
+    ) -> None:
+        """Enters a request in the journal."""
+        assert self._journal is not None
+        until = monotonic() + deadline_ns / 1e9 if deadline_ns else None
+        if flags and bulk:
+            call = None
+        if call is not None:
+            call.request = (payload, until)
+        # Without a link, what the daemon acknowledged last may be of the next one.
+        acked = self._table.acked if self._table.failure is None else 0
+        self._journal.add(number, method, payload, bulk, flags, until, call, acked)
+
+    def _unnote(self, number: int) -> None:
+        """A request that was noted is not sent after all."""
+        entries = self._journal.entries if self._journal is not None else None
+        if entries and entries[-1][0] == number:
+            entries.pop()
+
+    def keep_journal(self) -> None:
+        """From here on what is sent can be sent again."""
+        with self._lock:
+            if self._journal is None:
+                self._journal = Journal()
+
+    def take_call(self) -> int:
+        """A call id, for who sends a request by other ways."""
+        with self._lock:
+            number = self._next_call
+            self._next_call = number + 1
+        return number
+
+    def install(self, transport: Transport) -> None:
+        """What is sent from here on goes over another link."""
+        with self._lock:
+            self._transport = transport
+            self._pack = transport.pack
+            self._write_later = transport.write_later
+
+    def resume(self, last_call: int, pending: dict[int, PendingCall]) -> None:
+        """The link is back, and the daemon has all requests up to `last_call`; the answers to those that are pending are
+        still to come. The others' answers are lost; what can be asked again is. Requests after `last_call` are sent again.
+        """
+        with self._lock:
+            assert self._journal is not None
+            calls = self._table.calls
+            entries = self._journal.entries
+            again: list[Entry] = []
+            for number, call in tuple(calls.items()):
+                if number > last_call:
+                    continue
+                waits = pending.get(number)
+                if waits is None:
+                    again += ask_again(call)
+                    if call.done:
+                        calls.pop(number, None)
+                        call.notify()
+                elif call.streams:
+                    call.credit = waits.received_bytes + waits.credit_bytes
+                    call.restart = waits.received_bytes
+            again += [entry for entry in entries if entry[0] > last_call]
+            entries.clear()
+            frames: list[bytes] = []
+            for number, method, payload, bulk, flags, until, call in again:
+                fresh = self._next_call
+                self._next_call = fresh + 1
+                if call is not None and calls.get(number) is not call:
+                    call = None  # nobody waits for it
+                if call is not None:
+                    calls.pop(number, None)
+                    call.id = fresh
+                    calls[fresh] = call
+                    if call.streams:
+                        call.credit = self.upload_credit_bytes
+                        call.restart = 0
+                entries.append((fresh, method, payload, bulk, flags, until, call))
+                deadline_ns = 0 if until is None else max(1, int((until - monotonic()) * 1e9))
+                frames.append(self._pack(_REQUEST, method, fresh, payload, len(bulk), flags, deadline_ns) + bulk)
+            frames += [
+                self._pack(frame.CANCEL, call.method, call.id) for call in calls.values() if call.abandoned and not call.done
+            ]
+            # Every frame is in its place before the first of them can fail to be sent.
+            for at in range(0, len(frames), _FRAMES_IN_WRITE):
+                self._transport.write(b"".join(frames[at : at + _FRAMES_IN_WRITE]))
+
+    def begin_again(self, prefix: int, highest_buffer: int, highest_program: int) -> None:
+        """The session is another one: nothing of before is sent again or deleted, and new ids are above all old ones, ours
+        and the session's."""
+        with self._lock:
+            if self._journal is not None:
+                self._journal.entries.clear()
+            self.buffers = IdSequence(prefix, max(self.buffers.above, highest_buffer & BELOW_PREFIX))
+            self.programs = IdSequence(prefix, max(self.programs.above, highest_program & BELOW_PREFIX))
+            self._floors = (self.buffers.next, self.programs.next)
+            self._garbage.clear()
+            self._garbage_programs.clear()
+            self._garbage_bytes = 0
+            self.quiet = 0
 
     # ---- deleting ----
 
@@ -275,13 +420,19 @@ class Outbox:
         buffers, self._garbage = self._garbage, []
         self._garbage_bytes = 0
         programs, self._garbage_programs = self._garbage_programs, []
+        if self._floors is not None:
+            buffers = [id for id in buffers if _is_from(self._floors[0], id)]
+            programs = [id for id in programs if _is_from(self._floors[1], id)]
         for method, discarded in ((methods.BUFFER_DELETE, buffers), (methods.PROGRAM_RELEASE, programs)):
             for at in range(0, len(discarded), _MAX_IDS_IN_FRAME):
                 packed = b"".join(discarded[at : at + _MAX_IDS_IN_FRAME])
                 number = self._next_call
                 self._next_call = number + 1
                 self.quiet += 1
-                frames += self._pack(_REQUEST, method, number, b"\x0a" + varint(len(packed)) + packed, 0, _QUIET)
+                payload = b"\x0a" + varint(len(packed)) + packed
+                if self._journal is not None:
+                    self._note(number, method, payload, b"", _QUIET, 0, None)
+                frames += self._pack(_REQUEST, method, number, payload, 0, _QUIET)
         return frames
 
     def _collect(self) -> None:
@@ -310,3 +461,4 @@ class Outbox:
         self._lock = RLock()
         self._sending = False
         self._late = None
+        self._journal = None

@@ -23,6 +23,8 @@ from .errors import DeadlineExceeded, FailedPrecondition, Internal, PjrtError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from _thread import LockType
+
     from .call import CallTable
     from .inbox import Inbox
     from .outbox import Outbox
@@ -35,6 +37,8 @@ _MAX_SPIN_SKIPS = 256
 # A processor that was given away for this long is one that others need.
 _CROWDED_S = 0.0005
 _TRY = (False,)
+_IN_HANDLER = "a signal handler waits on a pjrtd client while the code that it interrupted does"
+_IN_HANDLER_HINT = "set a flag in the handler and act on it afterwards"
 _POLL_IN = select.POLLIN
 _POLL_OUT = select.POLLOUT
 _POLL_READ = select.POLLIN | select.POLLHUP | select.POLLERR | select.POLLNVAL
@@ -67,9 +71,12 @@ class Waiter:
         self._spin_skips = 0
 
     def wait(self, call: Call, until: float | None, credit: int) -> None:
-        """Returns when the call is done, or may have sent more than `credit` bytes. Raises DeadlineExceeded if by
+        """Returns when the call is done, may have sent more than `credit` bytes, or has to send some again. Raises DeadlineExceeded if by
         `until` (time.monotonic seconds) and some grace the daemon has not answered."""
-        while not (call.done or call.credit > credit):
+        while not (call.done or call.credit > credit or call.restart is not None):
+            if self._table.failure is not None:
+                self._recover(until)
+                continue
             held: list[bool] = []
             try:
                 held.extend(map(self._acquire, _TRY))
@@ -92,16 +99,17 @@ class Waiter:
 
     def drain(self, until: float | None) -> None:
         """Sends the backlog, and reads while the daemon does not take it. No lock is held on entry."""
-        transport = self._transport
-        poller: select.poll | None = None
         while not self._outbox.flush():
+            if self._table.failure is not None:
+                self._recover(until)
+                continue
+            transport = self._transport
             held: list[bool] = []
             try:
                 held.extend(map(self._acquire, _TRY))
                 blocked = transport.blocked
                 if held[0] or blocked:
-                    if poller is None:
-                        poller = select.poll()
+                    poller = select.poll()
                     poller.register(transport.fileno(), (_POLL_IN if held[0] else 0) | (_POLL_OUT if blocked else 0))
                     # Without the lock somebody else reads, but may stop to at any moment.
                     events = poller.poll((0 if transport.unfinished else 1000) if held[0] else _DRAIN_MS)
@@ -158,7 +166,7 @@ class Waiter:
                             transport.receive(self._inbox)
                         except (PjrtError, DecodeError) as error:
                             self._failed(error)
-                        if call.done or call.credit > credit:
+                        if call.done or call.credit > credit or self._table.failure is not None:
                             self._spin_misses = 0
                             return
                         if transport.backlog:
@@ -178,7 +186,7 @@ class Waiter:
                 if self._spin_misses >= 4:
                     self._spin_skips = min(1 << self._spin_misses - 3, _MAX_SPIN_SKIPS)
         keepalive_s = transport.keepalive_s
-        while not (call.done or call.credit > credit):
+        while not (call.done or call.credit > credit or self._table.failure is not None):
             wanted = _POLL_IN
             if transport.backlog and not self._send_on() and transport.blocked:
                 wanted = _POLL_IN | _POLL_OUT
@@ -198,6 +206,40 @@ class Waiter:
             elif events[0][1] & _POLL_READ:
                 self._receive()
 
+    def _recover(self, until: float | None) -> None:
+        """Waits until a lost connection is back, or raises why it cannot be used."""
+        if self._reader == get_ident() and self._table.suspended:
+            raise FailedPrecondition(_IN_HANDLER, hint=_IN_HANDLER_HINT)
+        self._table.recover(until)
+
+    def install(self, transport: Transport) -> None:
+        """What is read from here on comes over another link. With the lock held."""
+        self._transport = transport
+        self._poll = select.poll()
+        self._events = _POLL_IN
+        self._poll.register(transport.fileno(), _POLL_IN)
+
+    def hold(self) -> LockType:
+        """The lock of who reads."""
+        return self._lock
+
+    def read_alone(self, call: Call, until: float) -> None:
+        """Reads until the call is done, for it alone. With the lock held, while nobody else sends or reads. Raises the
+        failure of the link."""
+        transport = self._transport
+        while not call.done:
+            all_out = transport.flush()
+            poller = select.poll()
+            poller.register(transport.fileno(), _POLL_IN if all_out or not transport.blocked else _POLL_IN | _POLL_OUT)
+            left_s = until - monotonic()
+            if left_s <= 0:
+                raise DeadlineExceeded("the daemon does not answer in time")
+            if transport.unfinished or poller.poll(left_s * 1000 + 1):
+                try:
+                    transport.receive(self._inbox)
+                except DecodeError as error:
+                    raise Internal(f"the daemon sent a broken message: {error}") from error
+
     def _receive(self) -> None:
         """Reads once what is there. A broken connection ends every call."""
         try:
@@ -213,10 +255,7 @@ class Waiter:
     def _park(self, call: Call, until: float | None) -> None:
         """Sleeps while another thread reads."""
         if self._reader == get_ident():
-            raise FailedPrecondition(
-                "a signal handler waits on a pjrtd client while the code that it interrupted does",
-                hint="set a flag in the handler and act on it afterwards",
-            )
+            raise FailedPrecondition(_IN_HANDLER, hint=_IN_HANDLER_HINT)
         gate = allocate_lock()
         gate.acquire()
         call.gate = gate
