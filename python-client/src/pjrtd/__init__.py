@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .plugin import Extension, Plugin
     from .session import Session
     from .session_info import SessionInfo
+    from .slot import Slot
 
 _LAZY = {
     "CompileOptions": "compile_options",
@@ -39,6 +40,7 @@ _LAZY = {
     "Plugin": "plugin",
     "Session": "session",
     "SessionInfo": "session_info",
+    "Slot": "slot",
 }
 _LAZY_MODULES = ("typing", "compile_options", "plugin", "memory", "session")
 
@@ -74,6 +76,7 @@ __all__ = [
     "Session",
     "SessionInfo",
     "SessionLost",
+    "Slot",
     "TensorType",
     "__version__",
     "deadline",

@@ -13,7 +13,7 @@ from .buffer import Buffer, Placement
 from .call import read_answer
 from .connection import Connection
 from .device import Device, Devices
-from .errors import FailedPrecondition, InvalidArgument, NotFound, Unimplemented
+from .errors import FailedPrecondition, InvalidArgument, NotFound, SessionLost, Unimplemented
 from .executable import Executable, read_compile_reply
 from .host_array import to_host_bytes
 from .leaks import warn_leak
@@ -363,7 +363,11 @@ class Client:
             rest += b"\x28" + varint(place.memory & (1 << 64) - 1)
         else:
             rest += b"\x20" + varint(place.device & (1 << 64) - 1)
-        return Buffer(self, self._connection.upload(rest, content, until), place)
+        try:
+            id = self._connection.upload(rest, content, until)
+        except SessionLost:  # it goes into the session that took its place
+            id = self._connection.upload(rest, content, until)
+        return Buffer(self, id, place)
 
     def buffers_from_host(
         self, shards: Sequence[Any], element_type: Any, dims: Sequence[int] | None, devices: Sequence[Device]
@@ -403,7 +407,11 @@ class Client:
         if options is None:
             options = CompileOptions(use_shardy_partitioner=b"sdy." in code)
         rest = CompileRequest(code_bytes=len(code), options=options.to_wire()).encode()
-        id, payload = self._connection.compile(rest, code, timeouts.resolve(timeout))
+        until = timeouts.resolve(timeout)
+        try:
+            id, payload = self._connection.compile(rest, code, until)
+        except SessionLost:  # it goes into the session that took its place
+            id, payload = self._connection.compile(rest, code, until)
         made: Executable | None = None
         try:
             made = read_compile_reply(self, id, payload)

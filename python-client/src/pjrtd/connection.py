@@ -14,7 +14,7 @@ from . import frame, target, timeouts
 from ._proto import methods
 from ._proto.wire import varint
 from .call import NEVER, Call, CallTable, read_answer
-from .errors import DeadlineExceeded, FailedPrecondition, HandleClosed, Internal, PjrtError, from_wire
+from .errors import DeadlineExceeded, FailedPrecondition, HandleClosed, Internal, NotFound, PjrtError, from_wire, session_lost
 from .ids import IdSequence
 from .inbox import Inbox
 from .outbox import ExecutePlan, Outbox
@@ -60,6 +60,8 @@ class Connection:
         self._unsaid: SessionLost | None = None
         #: Another number after each start of the daemon.
         self.server_epoch = 0
+        #: How often the session was lost and began anew.
+        self.generation = 0
         #: The top 16 bits of the ids that Hello gave it to choose.
         self.id_prefix = 0
         #: What happened to the session that is kept; None while none is.
@@ -151,8 +153,9 @@ class Connection:
             replaced.close()
 
     def begin_again(self, hello: HelloReply, session: SessionAttachReply, lost: SessionLost) -> None:
-        """The session is another one: what was under way fails, and nothing of before is known any more."""
+        """The session is another one: what was under way fails, and nothing of before is known any more. For the reviver."""
         self.go_on(hello)
+        self.generation += 1
         self._outbox.begin_again(session.id_prefix, session.highest_buffer, session.highest_program)
         self._unsaid = lost
         for call in tuple(self._table.calls.values()):
@@ -206,8 +209,14 @@ class Connection:
             self._abandon(call)
             raise
         if call.error is not None:
-            raise self._inbox.reported(call.error)
+            raise self._told(call.error)
         return call
+
+    def _told(self, error: PjrtError) -> PjrtError:
+        """An error that a call ended with, as it is raised."""
+        if self.generation and isinstance(error, NotFound):
+            error.hint += f"; this client lost its session {self.generation} time(s), with all that it held"
+        return self._inbox.reported(error)
 
     def _abandon(self, call: Call) -> None:
         """Nobody waits for the call any more: its memory is not touched from here on, its answer will be dropped."""
@@ -235,7 +244,7 @@ class Connection:
             self._abandon(call)
             raise
         if call.error is not None:
-            raise self._inbox.reported(call.error)
+            raise self._told(call.error)
         call.destination = None
         return whole or call.bulk
 
@@ -265,7 +274,9 @@ class Connection:
         # Where the link may be lost and come back, the data is needed until the daemon has all of it.
         flags = frame.QUIET if not self._table.resumes or len(data) <= self.max_inline_bytes else 0
         try:
+            generation = self.generation
             self._create(call, self._outbox.buffers, rest, data, flags, until)
+            self._check_generation(generation)
             self._table.calls.pop(call.id, None)
             if call.error is not None:
                 raise call.error
@@ -317,15 +328,44 @@ class Connection:
         if self._outbox.quiet >= self._quiet_step:
             self._checkpoint(until)
         outputs: list[bytes] = []
+        generation = self.generation
         try:
             deadline_ns = 0 if until is None else timeouts.remaining_ns(until)
             if not self._outbox.execute(plan, args, inline, bulk, deadline_ns, outputs):
                 self._waiter.drain(until)
+                self._check_generation(generation)
         except BaseException:
             for made in outputs:
                 self._outbox.discard_buffer(made, 0)
             raise
         return outputs
+
+    def post(self, method: int, payload: bytes, until: float | None) -> None:
+        """Makes a quiet call that makes nothing. What goes wrong shows in sync, or where it is used."""
+        if self._outbox.quiet >= self._quiet_step:
+            self._checkpoint(until)
+        generation = self.generation
+        deadline_ns = 0 if until is None else timeouts.remaining_ns(until)
+        if not self._outbox.post(method, payload, deadline_ns):
+            self._waiter.drain(until)
+            self._check_generation(generation)
+
+    def _check_generation(self, generation: int) -> None:
+        """Raises SessionLost where a request was made for a session that was lost before it got there."""
+        if self.generation != generation:
+            raise session_lost()
+
+    def lookup(self, name: bytes, until: float | None) -> bytes:
+        """A new id for what a slot holds now; `name` is slot.wire_name's. What goes wrong shows when it is used."""
+        call = Call(methods.SESSION_LOOKUP)
+        try:
+            if not self._outbox.send_lookup(call, name, timeouts.remaining_ns(until)):
+                self._waiter.drain(until)
+        except BaseException:
+            if call.made:
+                self._outbox.discard_buffer(call.made, 0)
+            raise
+        return call.made
 
     def sync(self, until: float | None) -> None:
         """Waits until everything that was sent has ended, and raises the first failure of a quiet call that nobody
@@ -443,7 +483,7 @@ _ON_DEMAND = (
     *("_proto.admin", "_proto.buffer", "_proto.frame", "_proto.program", "_proto.runtime"),
     *("compile_options", "dlpack", "element", "memory", "plugin"),
     *("grpc_failures", "grpc_transport", "late_sender", "local_transport"),
-    *("_proto.session", "revival", "session", "session_info", "tokens"),
+    *("_proto.session", "revival", "named_program", "session", "session_info", "tokens"),
 )
 
 

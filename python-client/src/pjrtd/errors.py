@@ -240,6 +240,13 @@ BY_CODE: dict[int, type[PjrtError]] = {
 }
 
 
+def session_lost() -> SessionLost:
+    """For a call that was made for a session that is gone."""
+    return SessionLost(
+        "the session was lost while the call was made, and began anew", hint="what it held is gone: make it again"
+    )
+
+
 def make(code: int, message: str) -> PjrtError:
     """The exception for a status code; Unknown, with that code, for one that PJRT does not have."""
     return BY_CODE.get(code, Unknown)(message, code)

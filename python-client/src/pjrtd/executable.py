@@ -12,6 +12,7 @@ from .errors import ArgumentDetail, DataLoss, HandleClosed, InvalidArgument, Uni
 from .host_array import to_host_bytes
 from .leaks import warn_leak
 from .outbox import ExecutePlan
+from .slot import Slot, slot_argument
 from .tensor_type import TensorType, same, tensor_type
 
 TYPE_CHECKING = False
@@ -64,14 +65,42 @@ class ProgramTensor:
         return f"<{' '.join(notes)}>"
 
 
+class Prepared:
+    """What an ExecuteRequest says about its arguments.
+
+    ids: packed; 0 for what is no buffer. fields: inline_args, slot_args and non_donatable, encoded. bulk: values of inline
+    arguments. consumed: buffers that the call may consume. temporary: uploaded for this call, and deleted after it.
+    """
+
+    __slots__ = ("ids", "fields", "bulk", "consumed", "temporary")
+
+    def __init__(
+        self, ids: bytes, fields: bytes, bulk: bytes, consumed: list[Buffer[Any]], temporary: list[Buffer[Any]]
+    ) -> None:
+        self.ids = ids
+        self.fields = fields
+        self.bulk = bulk
+        self.consumed = consumed
+        self.temporary = temporary
+
+    def sent(self) -> None:
+        """The call is under way: what it may consume is no longer surely there."""
+        for buffer in self.consumed:
+            buffer._mark_consumed()  # pyright: ignore[reportPrivateUsage]
+
+    def close(self) -> None:
+        for buffer in self.temporary:
+            buffer.close()
+
+
 class Executable:
     """A program that the daemon has compiled and loaded.
 
         (total, mean) = exe(a, b)      a tuple of buffers, at once: the program may still be running
         total.to_host()                waits for it, and raises what went wrong
 
-    Arguments are buffers, or arrays and numbers of the host, which travel with the call; a Python number takes the
-    type that the program wants, an array must have it. What can be checked here is: InvalidArgument names the
+    Arguments are buffers, slots of the session, or arrays and numbers of the host, which travel with the call; a Python
+    number takes the type that the program wants, an array must have it. What can be checked here is: InvalidArgument names the
     argument, what was expected and what came. Everything else that fails shows when an output is used, or in
     Client.sync(). A program without results is waited for.
 
@@ -178,6 +207,24 @@ class Executable:
         self, arguments: Sequence[Any], count: int, non_donatable: Sequence[int], until: float | None
     ) -> tuple[Buffer[Any], ...]:
         """The general case. `arguments` are device-major, `count` of each device."""
+        prepared = self._prepare(arguments, count, non_donatable, until)
+        try:
+            results: tuple[Buffer[Any], ...] = ()
+            if self._results:
+                made = self._connection.execute(self._plan, prepared.ids, prepared.fields, prepared.bulk, until)
+                results = tuple([Buffer(self._client, id, place) for id, place in zip(made, self._results)])
+            else:
+                request = self._plan.args_field(len(prepared.ids)) + prepared.ids + prepared.fields
+                self._connection.request(methods.EXECUTE, request, until, prepared.bulk)
+            prepared.sent()
+            return results
+        finally:
+            prepared.close()
+
+    def _prepare(
+        self, arguments: Sequence[Any], count: int, non_donatable: Sequence[int], until: float | None
+    ) -> Prepared:
+        """Checks arguments and uploads what does not fit into the request. The caller closes the result."""
         if not self._id:
             raise HandleClosed("the program is closed")
         wanted = len(self.arguments)
@@ -188,23 +235,24 @@ class Executable:
                 "a framework may have dropped unused ones",
                 argument=ArgumentDetail(min(count, wanted), f"{wanted} arguments", f"{count} arguments"),
             )
-        for at in non_donatable:
+        kept = sorted(set(non_donatable))
+        for at in kept:
             if not 0 <= at < wanted:
                 raise InvalidArgument(f"non_donatable: {self.name} has no argument {at}")
-            if self.arguments[at].donated:
-                raise Unimplemented(
-                    f"{self.name} donates argument {at}, and the protocol has no way to say otherwise for one call",
-                    hint="compile it without the donation, or pass a copy",
-                )
+        donated = [at for at in self._donated if at % wanted not in kept] if kept else self._donated
         ids: list[bytes] = []
         inline: list[tuple[int, TensorType, bytes | memoryview]] = []
-        buffers: list[Buffer[Any]] = []
+        slots: list[bytes] = []
         temporary: list[Buffer[Any]] = []
         room = self._connection.max_inline_bytes
         try:
             for at, argument in enumerate(arguments):
                 place = self._wanted[at]
                 assert isinstance(place, Placement)
+                if isinstance(argument, Slot):
+                    slots.append(slot_argument(at, argument.wire))
+                    ids.append(b"\x00")
+                    continue
                 if isinstance(argument, Buffer):
                     buffer: Buffer[Any] = argument  # pyright: ignore[reportUnknownVariableType]
                     if buffer._live is not place:  # pyright: ignore[reportPrivateUsage]
@@ -219,26 +267,18 @@ class Executable:
                     buffer = self._client._upload(type, content, place, until)  # pyright: ignore[reportPrivateUsage]
                     temporary.append(buffer)
                 ids.append(buffer._id)  # pyright: ignore[reportPrivateUsage]
-                buffers.append(buffer)
-            self._check_donations(ids, count)
-            packed = b"".join(ids)
-            fields = b"".join([self._inline_field(at, type) for at, type, _ in inline])
+            self._check_donations(donated, ids, count)
+            fields = b"".join([self._inline_field(at, type) for at, type, _ in inline] + slots)
+            if kept:
+                packed = b"".join(map(varint, kept))
+                fields += b"\x42" + varint(len(packed)) + packed
             bulk = b"".join([content for _, _, content in inline])
-            results: tuple[Buffer[Any], ...] = ()
-            if self._results:
-                made = self._connection.execute(self._plan, packed, fields, bulk, until)
-                results = tuple([Buffer(self._client, id, place) for id, place in zip(made, self._results)])
-            else:
-                request = self._plan.args_field(len(packed)) + packed + fields
-                self._connection.request(methods.EXECUTE, request, until, bulk)
-            for at in self._donated:
-                argument = arguments[at]
-                if isinstance(argument, Buffer):
-                    argument._mark_consumed()  # pyright: ignore[reportPrivateUsage]
-            return results
-        finally:
+            consumed: list[Buffer[Any]] = [arguments[at] for at in donated if isinstance(arguments[at], Buffer)]
+            return Prepared(b"".join(ids), fields, bulk, consumed, temporary)
+        except BaseException:
             for buffer in temporary:
                 buffer.close()
+            raise
 
     def _inline_field(self, at: int, type: TensorType) -> bytes:
         """The inline_args field of an ExecuteRequest for an argument by value."""
@@ -299,8 +339,8 @@ class Executable:
             raise self._wrong(at, count, place.type, found)
         return found, content
 
-    def _check_donations(self, ids: list[bytes], count: int) -> None:
-        for at in self._donated:
+    def _check_donations(self, donated: list[int], ids: list[bytes], count: int) -> None:
+        for at in donated:
             if ids[at] != b"\x00" and ids.count(ids[at]) > 1:
                 other = next(i for i, id in enumerate(ids) if id == ids[at] and i != at)
                 raise InvalidArgument(

@@ -19,10 +19,11 @@ from .call import Call
 from .errors import FailedPrecondition, PjrtError
 from .ids import BELOW_PREFIX, IdSequence
 from .journal import Journal, ask_again
+from .slot import binding
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ._proto.session import PendingCall
     from .call import CallTable
@@ -44,9 +45,11 @@ _FRAMES_IN_WRITE = 64
 class ExecutePlan:
     """The parts of a program's ExecuteRequests that are the same each time."""
 
-    __slots__ = ("program", "num_outputs", "before", "args_bytes", "between", "outputs_bytes")
+    __slots__ = ("program", "num_outputs", "before", "args_bytes", "between", "outputs_bytes", "kept")
 
-    def __init__(self, program: bytes, num_args: int, num_outputs: int) -> None:
+    def __init__(self, program: bytes, num_args: int, num_outputs: int, kept: Sequence[bool] | None = None) -> None:
+        """kept: which of the outputs get an id; None: all."""
+        self.kept = kept
         self.program = b"\x08" + program
         self.num_outputs = num_outputs
         # All ids of a connection have as many bytes, unless its prefix is 0; then these do not fit and are not used.
@@ -174,9 +177,18 @@ class Outbox:
             number = 0
             try:
                 take = self.buffers.take
-                for _ in range(plan.num_outputs):
-                    outputs.append(take())
-                ids = b"".join(outputs)
+                if plan.kept is None:
+                    for _ in range(plan.num_outputs):
+                        outputs.append(take())
+                    ids = b"".join(outputs)
+                else:
+                    ids = b""
+                    for kept in plan.kept:
+                        if kept:
+                            outputs.append(take())
+                            ids += outputs[-1]
+                        else:
+                            ids += b"\x00"
                 before = plan.before if len(args) == plan.args_bytes else plan.args_field(len(args))
                 between = plan.between if len(ids) == plan.outputs_bytes else plan.outputs_field(len(ids))
                 garbage = b""
@@ -204,6 +216,49 @@ class Outbox:
                 self._sending = False
             if self._late is not None and self._transport.held:
                 self._late.see_to_it()
+        return sent
+
+    def post(self, method: int, payload: bytes, deadline_ns: int) -> bool:
+        """Sends a quiet request that makes nothing and has no bulk. False where a part of it could not be sent at once."""
+        with self._lock:
+            if self._sending or self._table.failure is not None:
+                self._check()
+            writes = self._transport.writes
+            self._sending = True
+            number = 0
+            try:
+                garbage = b""
+                if len(self._garbage) >= _ENOUGH_GARBAGE or self._garbage_programs:
+                    garbage = self._take_garbage()
+                number = self._next_call
+                self._next_call = number + 1
+                self.quiet += 1 + (len(payload) >> 6)
+                if self._journal is not None:
+                    self._note(number, method, payload, b"", _QUIET, deadline_ns, None)
+                    if self._table.failure is not None:
+                        return False
+                head = self._pack(_REQUEST, method, number, payload, 0, _QUIET, deadline_ns)
+                sent = self._write_later(garbage + head if garbage else head)
+            except PjrtError as error:
+                self._broken(error)
+                sent = False
+            except BaseException:
+                if self._transport.writes == writes:
+                    self._unnote(number)
+                raise
+            finally:
+                self._sending = False
+            if self._late is not None and self._transport.held:
+                self._late.see_to_it()
+        return sent
+
+    def send_lookup(self, call: Call, name: bytes, deadline_ns: int) -> bool:
+        """Sends a quiet LookupRequest for one slot, whose new id becomes `call.made`."""
+        with self._lock:
+            self._check()
+            made = self.buffers.take()
+            sent = self.post(methods.SESSION_LOOKUP, binding(name, made), deadline_ns)
+            call.made = made
         return sent
 
     # ---- frames that belong to a call ----
