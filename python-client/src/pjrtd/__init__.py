@@ -27,22 +27,26 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from . import typing as typing
     from .compile_options import CompileOptions
+    from .future import Future
     from .memory import Memory
     from .plugin import Extension, Plugin
     from .session import Session
     from .session_info import SessionInfo
     from .slot import Slot
+    from .value import Value
 
 _LAZY = {
     "CompileOptions": "compile_options",
     "Memory": "memory",
     "Extension": "plugin",
+    "Future": "future",
     "Plugin": "plugin",
     "Session": "session",
     "SessionInfo": "session_info",
     "Slot": "slot",
+    "Value": "value",
 }
-_LAZY_MODULES = ("typing", "compile_options", "plugin", "memory", "session")
+_LAZY_MODULES = ("typing", "compile_options", "plugin", "memory", "session", "aio")
 
 
 def __getattr__(name: str) -> object:
@@ -71,6 +75,7 @@ __all__ = [
     "Devices",
     "Executable",
     "Extension",
+    "Future",
     "Memory",
     "Plugin",
     "Session",
@@ -78,6 +83,7 @@ __all__ = [
     "SessionLost",
     "Slot",
     "TensorType",
+    "Value",
     "__version__",
     "deadline",
     "errors",

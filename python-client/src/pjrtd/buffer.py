@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from . import timeouts
 from ._proto import methods
-from .dtype import DType, as_dtype, import_numpy
+from .dtype import as_dtype
 from .errors import HandleClosed, InvalidArgument
 from .leaks import warn_leak
+from .readable import Readable, writable
 from .tensor_type import TensorType
 
 TYPE_CHECKING = False
@@ -15,8 +16,10 @@ if TYPE_CHECKING:
     from typing import Any, Generic
 
     from ._proto.buffer import StatReply
+    from .call import Call
     from .client import Client
     from .device import Device
+    from .future import Future
     from .memory import Memory
     from .typing import DT
 
@@ -45,7 +48,7 @@ class Placement:
         self.memory = memory  # a memory id; None: the device's default
 
 
-class Buffer(_Typed[DT]):
+class Buffer(Readable, _Typed[DT]):
     """An array on a device. Programs make them, and Client.buffer_from_host.
 
     It behaves like an array where that needs no computing: shape, dtype, len(), item(), tolist(), numpy.asarray(),
@@ -72,37 +75,8 @@ class Buffer(_Typed[DT]):
     # ---- what it is ----
 
     @property
-    def dimensions(self) -> tuple[int, ...]:
-        return self._placement.type.dims
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The same as `dimensions`."""
-        return self._placement.type.dims
-
-    @property
-    def ndim(self) -> int:
-        return len(self._placement.type.dims)
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return self._placement.type.size
-
-    @property
-    def element_type(self) -> DType:
-        """Equal to PJRT's integer: 11 for f32."""
-        return self._placement.type.dtype
-
-    @property
-    def dtype(self) -> DType:
-        """The same as `element_type`; numpy.dtype() takes it too."""
-        return self._placement.type.dtype
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of the dense host form, where types under 8 bits take a byte an element."""
-        return self._placement.type.nbytes
+    def type(self) -> TensorType:
+        return self._placement.type
 
     @property
     def client(self) -> Client:
@@ -119,11 +93,6 @@ class Buffer(_Typed[DT]):
     def is_on_cpu(self) -> bool:
         """Whether its memory is the host's."""
         return self._client.platform_name.lower() in ("cpu", "host")
-
-    def __len__(self) -> int:
-        if not self._placement.type.dims:
-            raise TypeError("a scalar has no len()")
-        return self._placement.type.dims[0]
 
     def __repr__(self) -> str:
         text = f"<pjrtd.Buffer {self._placement.type}"
@@ -221,7 +190,7 @@ class Buffer(_Typed[DT]):
             id = self._id if self._live is not None else self._check()
             return connection.download(id, self._placement.type.nbytes, None, until)
         size = self._placement.type.nbytes
-        view, finish = _writable(out)
+        view, finish = writable(out)
         if view.nbytes != size:
             raise InvalidArgument(f"out has {view.nbytes} bytes, and the buffer, {self._placement.type}, has {size}")
         connection.download(self._check(), size, view, until)
@@ -229,66 +198,33 @@ class Buffer(_Typed[DT]):
             finish()
         return out
 
-    def numpy(self, timeout: float | None = None) -> Any:
-        """A NumPy array with a copy of the data. Types that NumPy lacks are ml_dtypes'."""
-        numpy = import_numpy()
-        kind = self._placement.type.dtype
-        dtype = kind.dtype
-        if kind.bits < 8 and kind.name[0] in "su":
-            # ml_dtypes keeps them without the sign extension that they travel with
-            plain = numpy.empty(self.shape, numpy.int8 if kind.name[0] == "s" else numpy.uint8)
-            return self.to_host(plain, timeout=timeout).astype(dtype)
-        return self.to_host(numpy.empty(self.shape, dtype), timeout=timeout)
+    def to_host_async(self, out: Any = None, *, timeout: float | None = None) -> Future[Any]:
+        """to_host() without waiting: a future of what it returns. `out` is written to until the future is done."""
+        return self._start_to_host(out, timeouts.resolve(timeout), True)
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        if copy is False:
-            raise ValueError("a device buffer cannot be an array without a copy")
-        array = self.numpy()
-        return array if dtype is None else array.astype(dtype, copy=False)
+    def _start_to_host(self, out: Any, until: float | None, wait: bool) -> Future[Any]:
+        from .future import Future
 
-    def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
-        """A copy in host memory, for numpy.from_dlpack, torch.from_dlpack and others. Needs NumPy."""
-        if options.get("copy") is False:
-            raise BufferError("a buffer of the daemon is handed over by a copy")
-        options.pop("dl_device", None)
-        return self.numpy().__dlpack__(**options)
+        connection = self._client._connection  # pyright: ignore[reportPrivateUsage]
+        size = self._placement.type.nbytes
+        id = self._id if self._live is not None or not wait and self._id else self._check()
+        finish = None
+        if out is not None:
+            view, finish = writable(out)
+            if view.nbytes != size:
+                raise InvalidArgument(f"out has {view.nbytes} bytes, and the buffer, {self._placement.type}, has {size}")
+        else:
+            view = memoryview(bytearray(size)) if size > connection.max_inline_bytes else None
 
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return 1, 0  # host memory
+        def done(calls: list[Call]) -> Any:
+            calls[0].destination = None
+            if out is None:
+                return calls[0].bulk if view is None else view.obj
+            if finish is not None:
+                finish()
+            return out
 
-    def tolist(self) -> Any:
-        """The elements as nested lists of bool, int, float or complex; of a scalar the element itself."""
-        from .element import decode
-
-        values = decode(self._placement.type.dtype, self.to_host())
-        dims = self._placement.type.dims
-        if not dims:
-            return values[0]
-        if not self._placement.type.size:
-            return _empty(dims)
-        for extent in reversed(dims[1:]):
-            values = [values[at : at + extent] for at in range(0, len(values), extent)]
-        return values
-
-    def item(self) -> Any:
-        """The one element as a bool, int, float or complex. ValueError for more or fewer elements."""
-        from .element import decode
-
-        if self._placement.type.size != 1:
-            raise ValueError(f"{self._placement.type} has {self._placement.type.size} elements, and item() is for one")
-        return decode(self._placement.type.dtype, self.to_host())[0]
-
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __complex__(self) -> complex:
-        return complex(self.item())
-
-    def __bool__(self) -> bool:
-        return bool(self.item())
+        return Future(connection, [connection.start_download(id, size, view, until, wait)], done)
 
     def astype(self, dtype: type[DT]) -> Buffer[DT]:
         """This buffer, with the element type known to a type checker. InvalidArgument where it is another one."""
@@ -299,41 +235,3 @@ class Buffer(_Typed[DT]):
 
     def __reduce__(self) -> Any:
         raise TypeError("a buffer lives in the daemon and cannot be pickled; take its data with numpy() or to_host()")
-
-
-def _empty(dims: tuple[int, ...]) -> list[Any]:
-    """Nested lists without any element: one of `dims` is 0."""
-    if not dims[0]:
-        return []
-    return [_empty(dims[1:]) for _ in range(dims[0])]
-
-
-def _writable(out: Any) -> tuple[memoryview, Any]:
-    """Memory to receive into, and what is to be done once it is filled (or None)."""
-    import sys
-
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and isinstance(out, numpy.ndarray):
-        if not out.flags.writeable:
-            raise InvalidArgument("out is read-only")
-        if not out.size:
-            return memoryview(bytearray()), None
-        swapped = out.dtype.byteorder == ">"
-        if out.flags.c_contiguous:
-            view = memoryview(out.reshape(-1).view(numpy.uint8))
-            return view, (lambda: out.byteswap(inplace=True)) if swapped else None
-        dense = numpy.empty(out.shape, out.dtype.newbyteorder("<") if swapped else out.dtype)
-
-        def finish() -> None:
-            out[...] = dense
-
-        return memoryview(dense.reshape(-1).view(numpy.uint8)), finish
-    try:
-        view = memoryview(out)
-    except TypeError:
-        raise TypeError(f"out is a writable object with the buffer protocol, not {type(out).__name__}") from None
-    if view.readonly:
-        raise InvalidArgument(f"out is read-only: {type(out).__name__}")
-    if not view.c_contiguous:
-        raise InvalidArgument("out is not contiguous")
-    return (view.cast("B") if view.nbytes else memoryview(bytearray())), None

@@ -33,6 +33,8 @@ class Call(BulkTarget):
     gate: a lock that the waiting thread sleeps on, while another thread reads; else None.
     abandoned: nobody waits any more; what comes is dropped.
     request: its payload and when it must be over (time.monotonic seconds), on a connection that can be resumed.
+    on_done: called by whoever reads, or ends the connection, when the call is done; it does not wait for anything.
+    patient: who waits for it does not poll first.
     streams: its request's bulk goes in ITEM frames.
     restart: such a call's connection was lost: how many bytes of its bulk the daemon has, from where to send on; else None.
     answer_lost: the daemon has dealt with it, and the answer went to a connection that was lost.
@@ -50,6 +52,8 @@ class Call(BulkTarget):
     gate: LockType | None = None
     abandoned = False
     request: tuple[bytes, float | None] = (b"", None)
+    on_done: Callable[[Call], None] | None = None
+    patient = False
     streams = False
     restart: int | None = None
     answer_lost = False
@@ -57,6 +61,13 @@ class Call(BulkTarget):
     def __init__(self, method: int, expected: int = -1) -> None:
         self.method = method
         self.expected = expected
+
+    def end(self) -> None:
+        """It is done."""
+        self.done = True
+        self.notify()
+        if self.on_done is not None:
+            self.on_done(self)
 
     def notify(self) -> None:
         """Wakes the thread that sleeps on the gate, if one does."""
@@ -143,8 +154,7 @@ class CallTable:
         for call in tuple(self.calls.values()):
             if not call.done:
                 call.error = self.failure.again()
-                call.done = True
-                call.notify()
+                call.end()
 
     def forget_before(self, sync: Call) -> None:
         """Drops calls that were abandoned before `sync`, which was answered: quiet ones ended without an answer."""

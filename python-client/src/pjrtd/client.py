@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 CONNECT_TIMEOUT_S = 10.0
 CLOSE_TIMEOUT_S = 1.0
+END_TIMEOUT_S = 10.0  # also for a connection that is just being made anew
 BUSY_POLL_US = 100.0
 RECONNECT_TIMEOUT_S = 60.0
 
@@ -522,7 +523,7 @@ class Client:
 
             tokens.forget(self.target, kept.name, kept.token)
         self._connection.kept = None
-        self.close()
+        self._connection.close(END_TIMEOUT_S)
 
     def sessions(self) -> list[SessionInfo]:
         """The user's sessions, this client's own among them; everybody's for the daemon's user and root. Over gRPC this

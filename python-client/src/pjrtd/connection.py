@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .errors import SessionLost
     from .revival import KeptSession, Reviver
     from .transport import Transport
+    from .watcher import Watcher
 
 _DOWNLOAD = methods.BUFFER_DOWNLOAD
 
@@ -57,6 +58,7 @@ class Connection:
         self._quiet_step = 64
         self._checkpoints: list[Call] = []
         self._reviver: Reviver | None = None
+        self._watcher: Watcher | None = None
         self._unsaid: SessionLost | None = None
         #: Another number after each start of the daemon.
         self.server_epoch = 0
@@ -160,8 +162,7 @@ class Connection:
         self._unsaid = lost
         for call in tuple(self._table.calls.values()):
             call.error = lost.again()
-            call.done = True
-            call.notify()
+            call.end()
         self._table.calls.clear()
         self._table.quiet_failure = None
 
@@ -209,10 +210,10 @@ class Connection:
             self._abandon(call)
             raise
         if call.error is not None:
-            raise self._told(call.error)
+            raise self.told(call.error)
         return call
 
-    def _told(self, error: PjrtError) -> PjrtError:
+    def told(self, error: PjrtError) -> PjrtError:
         """An error that a call ended with, as it is raised."""
         if self.generation and isinstance(error, NotFound):
             error.hint += f"; this client lost its session {self.generation} time(s), with all that it held"
@@ -244,7 +245,7 @@ class Connection:
             self._abandon(call)
             raise
         if call.error is not None:
-            raise self._told(call.error)
+            raise self.told(call.error)
         call.destination = None
         return whole or call.bulk
 
@@ -262,6 +263,68 @@ class Connection:
             if call.made:
                 self._outbox.discard_program(call.made)
             raise
+
+    # ---- calls that are waited for later ----
+
+    def start(self, call: Call, payload: bytes, until: float | None, bulk: bytes = b"", wait: bool = True) -> Call:
+        """Sends a request whose answer is a future's. Where `wait` is false it does not wait until it is out: whoever waits
+        for the answer sees to that."""
+        if wait and self._outbox.quiet >= self._quiet_step:
+            self._checkpoint(until)
+        self._outbox.quiet += 1 + (len(payload) >> 6) + (len(bulk) >> 10)
+        try:
+            if not self._outbox.send(call, payload, timeouts.remaining_ns(until), bulk) and wait:
+                self._waiter.drain(until)
+        except BaseException:
+            self._abandon(call)
+            raise
+        return call
+
+    def start_execute(
+        self, plan: ExecutePlan, args: bytes, fields: bytes, bulk: bytes, until: float | None, wait: bool = True
+    ) -> tuple[Call, list[bytes]]:
+        """Runs a program, for an answer; returns its call and the ids of the outputs that are kept."""
+        if wait and self._outbox.quiet >= self._quiet_step:
+            self._checkpoint(until)
+        call = Call(methods.EXECUTE)
+        outputs: list[bytes] = []
+        try:
+            if not self._outbox.start_execute(call, plan, args, fields, bulk, timeouts.remaining_ns(until), outputs) and wait:
+                self._waiter.drain(until)
+        except BaseException:
+            self._abandon(call)
+            for made in outputs if call.id else ():
+                self._outbox.discard_buffer(made, 0)
+            raise
+        return call, outputs
+
+    @property
+    def is_crowded(self) -> bool:
+        """Whether the next call waits until earlier ones have ended."""
+        return self._outbox.quiet >= self._quiet_step
+
+    def make_room(self) -> None:
+        """Waits where the connection is crowded."""
+        if self.is_crowded:
+            self._checkpoint(timeouts.current.get())
+
+    def start_download(
+        self, buffer: bytes, size: int, destination: memoryview | None, until: float | None, wait: bool = True
+    ) -> Call:
+        """Asks for a buffer's data: it comes into `destination`, or becomes call.bulk where that is None and the data fits
+        into a frame."""
+        call = Call(_DOWNLOAD, size)
+        call.destination = destination
+        call.granted = frame.DOWNLOAD_CREDIT_BYTES
+        return self.start(call, b"\x08" + buffer, until, wait=wait)
+
+    def watcher(self) -> Watcher:
+        """Who sees to futures that nobody waits for."""
+        if self._watcher is None:
+            from .watcher import Watcher
+
+            self._watcher = Watcher(self._waiter)
+        return self._watcher
 
     # ---- quiet calls ----
 
@@ -431,7 +494,7 @@ class Connection:
                 self.request(methods.INFO, b"", monotonic() + timeout_s)
             except PjrtError:
                 pass
-        elif self._table.failure is None and timeout_s:
+        elif self._table.end is None and timeout_s:
             try:
                 self.request(methods.SESSION_CLOSE, b"", monotonic() + timeout_s)
             except PjrtError:
@@ -483,7 +546,7 @@ _ON_DEMAND = (
     *("_proto.admin", "_proto.buffer", "_proto.frame", "_proto.program", "_proto.runtime"),
     *("compile_options", "dlpack", "element", "memory", "plugin"),
     *("grpc_failures", "grpc_transport", "late_sender", "local_transport"),
-    *("_proto.session", "revival", "named_program", "session", "session_info", "tokens"),
+    *("_proto.session", "revival", "named_program", "session", "session_info", "tokens", "future", "watcher", "value", "submitted", "aio"),
 )
 
 

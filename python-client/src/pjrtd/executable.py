@@ -17,7 +17,7 @@ from .tensor_type import TensorType, same, tensor_type
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import TracebackType
     from typing import Any
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from ._proto.program import ProgramTensor as WireTensor
     from .client import Client
     from .device import Device
+    from .future import Future
 
 
 class ProgramTensor:
@@ -126,7 +127,7 @@ class Executable:
         self._num_devices = len(devices)
         # Placements of arguments and results, device-major.
         self._wanted: list[object] = [self._place(tensor, number) for number in devices for tensor in self.arguments]
-        self._results = [self._place(tensor, number) for number in devices for tensor in self.outputs]
+        self._results: list[Placement] = [self._place(tensor, number) for number in devices for tensor in self.outputs]
         self._plan = ExecutePlan(id, len(self._wanted), len(self._results))
         count = len(self.arguments)
         self._donated = [
@@ -218,6 +219,78 @@ class Executable:
                 self._connection.request(methods.EXECUTE, request, until, prepared.bulk)
             prepared.sent()
             return results
+        finally:
+            prepared.close()
+
+    def submit(
+        self,
+        *arguments: Any,
+        fetch: bool | Sequence[int] = False,
+        non_donatable: Sequence[int] = (),
+        timeout: float | None = None,
+    ) -> Future[tuple[Any, ...]]:
+        """Runs it on its one device, and returns a future of its results: done when the program has run, failed where it
+        failed. Hundreds may be under way; they are admitted in the order of the calls.
+
+        fetch: positions of results whose values are wanted, rather than buffers: they come with the answer, as Values;
+            True: all.
+        timeout: seconds until the call, unless it is done by then, fails with DeadlineExceeded.
+        """
+        if self._num_devices != 1 and self._id:
+            raise InvalidArgument(f"{self.name} runs on {self._num_devices} devices at a time", hint="use execute_sharded")
+        return self._submit(arguments, fetch, non_donatable, timeouts.resolve(timeout), True)
+
+    def _submit(
+        self, arguments: Sequence[Any], fetch: bool | Sequence[int], non_donatable: Sequence[int], until: float | None, wait: bool
+    ) -> Future[tuple[Any, ...]]:
+        count = len(self.outputs)
+        wanted = range(count) if fetch is True else () if fetch is False else fetch
+        for at in wanted:
+            if not 0 <= at < count:
+                raise InvalidArgument(f"fetch: {self.name} has no result {at}")
+        return self._start(arguments, len(arguments), wanted, range(count), b"", non_donatable, until, wait, tuple)
+
+    def _start(
+        self,
+        arguments: Sequence[Any],
+        count: int,
+        fetch: Sequence[int],
+        keep: Sequence[int],
+        fields: bytes,
+        non_donatable: Sequence[int],
+        until: float | None,
+        wait: bool,
+        shape: Callable[[list[Any]], Any],
+    ) -> Future[Any]:
+        """Runs it for an answer. fetch, keep: device-major positions of results that are wanted as values, and as buffers
+        unless as values. fields: more of the request. shape: makes the future's result of the results by position."""
+        from .future import Future
+        from .submitted import Submitted
+
+        connection = self._connection
+        prepared = self._prepare(arguments, count, non_donatable, until)
+        try:
+            room = connection.max_inline_bytes
+            inline: list[int] = []
+            apart: list[int] = []
+            for at in sorted(set(fetch)):
+                size = self._results[at].type.nbytes
+                (inline if size <= room else apart).append(at)
+                room -= size if size <= room else 0
+            # Where an answer may be lost with its connection, its values must be there to be asked for again.
+            named = {*keep, *apart, *(inline if connection.table.resumes else ())}
+            if not connection.table.resumes:
+                named -= set(inline)
+            packed = b"".join(map(varint, inline))
+            fields += prepared.fields + (b"\x22" + varint(len(packed)) + packed if inline else b"")
+            kept = [at in named for at in range(len(self._results))]
+            plan = ExecutePlan(self._id, len(self._wanted), len(self._results), kept)
+            submitted = Submitted(self._client, self._results, inline, apart)
+            call, ids = connection.start_execute(plan, prepared.ids, fields, prepared.bulk, until, wait)
+            submitted.made(sorted(named), ids)
+            prepared.sent()
+            calls = [call, *submitted.downloads(until, wait)]
+            return Future(connection, calls, lambda calls: shape(submitted.finish(calls)), submitted.after_loss)
         finally:
             prepared.close()
 
@@ -356,6 +429,10 @@ class Executable:
         self._connection.request(methods.EXECUTE, request, timeouts.resolve(None))
 
     # ---- what it is ----
+
+    @property
+    def client(self) -> Client:
+        return self._client
 
     @property
     def name(self) -> str:

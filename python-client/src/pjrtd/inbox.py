@@ -98,6 +98,8 @@ class Inbox(FrameSink):
         self._calls.pop(call.id, None)
         if call.gate is not None:
             call.notify()
+        if call.on_done is not None:
+            call.on_done(call)
 
     def find_bulk_target(self, call: int) -> BulkTarget:
         found = self._calls.get(call)

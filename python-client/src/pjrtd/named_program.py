@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from .compile_options import CompileOptions
     from .executable import Executable
+    from .future import Future
     from .session import Session
     from .tensor_type import TensorType
 
@@ -179,6 +180,44 @@ class Program:
                 prepared.close()
         self.session.advanced(self._fed_slots)
         return self._named(ids, self._kept)
+
+    def submit(
+        self,
+        device_inputs: Sequence[Mapping[str, Any]] | None = None,
+        /,
+        *,
+        fetch: Sequence[str] = (),
+        advance: bool = False,
+        **inputs: Any,
+    ) -> Future[Any]:
+        """Runs it, and returns a future of what __call__ returns (with `advance`, of what advance() does), with Values in
+        place of buffers for the outputs that `fetch` names, those that go back into slots among them.
+
+        (An input that is named "fetch" or "advance" is given in the other form: submit([{...}]).)"""
+        count = len(self.outputs)
+        for name in fetch:
+            if name not in self.outputs:
+                raise InvalidArgument(f"fetch: there is no output {name!r}", hint=f"there are {self.outputs}")
+        if isinstance(fetch, str):
+            raise TypeError("fetch is a list of names")
+        arguments = self._arguments(device_inputs, inputs)
+        wanted = [device * count + at for device in range(self._num_devices) for at in range(count) if self.outputs[at] in fetch]
+        keep = self._kept if advance else range(self._num_devices * count)
+        fields = self._feed_fields if advance else b""
+        future = self._executable._start(  # pyright: ignore[reportPrivateUsage]
+            arguments, len(self.inputs), wanted, keep, fields, (), timeouts.resolve(None), True, self._by_name
+        )
+        if advance:
+            self.session.advanced(self._fed_slots)
+        return future
+
+    def _by_name(self, results: list[Any]) -> Any:
+        count = len(self.outputs)
+        rows: list[dict[str, Any]] = [
+            {name: results[device * count + at] for at, name in enumerate(self.outputs) if results[device * count + at] is not None}
+            for device in range(self._num_devices)
+        ]
+        return rows[0] if self._num_devices == 1 else rows
 
     def _post_step(self) -> None:
         """The request of a step that takes slots and gives slots: the same bytes each time."""

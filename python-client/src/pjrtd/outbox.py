@@ -182,13 +182,7 @@ class Outbox:
                         outputs.append(take())
                     ids = b"".join(outputs)
                 else:
-                    ids = b""
-                    for kept in plan.kept:
-                        if kept:
-                            outputs.append(take())
-                            ids += outputs[-1]
-                        else:
-                            ids += b"\x00"
+                    ids = self._take_some(plan.kept, outputs)
                 before = plan.before if len(args) == plan.args_bytes else plan.args_field(len(args))
                 between = plan.between if len(ids) == plan.outputs_bytes else plan.outputs_field(len(ids))
                 garbage = b""
@@ -217,6 +211,26 @@ class Outbox:
             if self._late is not None and self._transport.held:
                 self._late.see_to_it()
         return sent
+
+    def _take_some(self, kept: Sequence[bool], outputs: list[bytes]) -> bytes:
+        """Ids for those outputs that are kept, added to `outputs`; returns the field's content for all."""
+        ids: list[bytes] = []
+        for each in kept:
+            if each:
+                outputs.append(self.buffers.take())
+            ids.append(outputs[-1] if each else b"\x00")
+        return b"".join(ids)
+
+    def start_execute(
+        self, call: Call, plan: ExecutePlan, args: bytes, fields: bytes, bulk: bytes, deadline_ns: int, outputs: list[bytes]
+    ) -> bool:
+        """Sends an ExecuteRequest that is answered, and adds the ids of the outputs that are kept to `outputs`."""
+        with self._lock:
+            self._check()
+            ids = self._take_some(plan.kept if plan.kept is not None else (True,) * plan.num_outputs, outputs)
+            payload = plan.args_field(len(args)) + args + (plan.outputs_field(len(ids)) + ids if outputs else b"") + fields
+            self.quiet += 1 + (len(payload) >> 6) + (len(bulk) >> 10)
+            return self.send(call, payload, deadline_ns, bulk)
 
     def post(self, method: int, payload: bytes, deadline_ns: int) -> bool:
         """Sends a quiet request that makes nothing and has no bulk. False where a part of it could not be sent at once."""
@@ -411,7 +425,7 @@ class Outbox:
                     again += ask_again(call)
                     if call.done:
                         calls.pop(number, None)
-                        call.notify()
+                        call.end()
                 elif call.streams:
                     call.credit = waits.received_bytes + waits.credit_bytes
                     call.restart = waits.received_bytes

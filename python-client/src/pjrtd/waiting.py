@@ -155,7 +155,7 @@ class Waiter:
         poll = self._poll.poll
         if transport.unfinished:
             self._receive()
-        if self._spin_s:
+        if self._spin_s and not call.patient:
             if self._spin_skips > 0:
                 self._spin_skips -= 1
             else:
@@ -239,6 +239,25 @@ class Waiter:
                     transport.receive(self._inbox)
                 except DecodeError as error:
                     raise Internal(f"the daemon sent a broken message: {error}") from error
+
+    def look(self) -> None:
+        """Reads what is there, without waiting, unless somebody else reads."""
+        held: list[bool] = []
+        try:
+            held.extend(map(self._acquire, _TRY))
+            if held[0]:
+                self._reader = get_ident()
+                transport = self._transport
+                while self._table.failure is None and (transport.unfinished or self._poll.poll(0)):
+                    if transport.backlog:
+                        self._send_on()
+                    self._receive()
+        finally:
+            if held and held[0]:
+                self._reader = 0
+                self._lock.release()
+            if self._parked:
+                self._promote()
 
     def _receive(self) -> None:
         """Reads once what is there. A broken connection ends every call."""
