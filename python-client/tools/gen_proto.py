@@ -10,6 +10,7 @@ with the standard library alone, and stops at anything else, so that nothing is 
 from __future__ import annotations
 
 import argparse
+import keyword
 import re
 import sys
 from pathlib import Path
@@ -195,6 +196,8 @@ class Parser:
         self.take("=")
         number = int(self.take(kind="number"))
         self.take(";")
+        if keyword.iskeyword(name):
+            name += "_"  # Python keeps the word for itself
         return Field(name, type_name, number, repeated, oneof)
 
     def enum(self, doc: str) -> Enum:
@@ -384,14 +387,14 @@ class Writer:
         out = self.lines
         out += ["", "    def merge(self, data: bytes, pos: int, end: int) -> None:", "        while pos < end:"]
         out.append(f"            tag, pos = {self.use('get_tag')}(data, pos, end)")
-        keyword = "if"
+        branch = "if"
         for field in sorted(message.fields, key=lambda f: f.number):
             scalar = self.scalar(field.type)
             wire = SCALARS[scalar][2] if scalar else 2
             name = f"self.{field.name}"
             others = [f.name for f in message.fields if field.oneof and f.oneof == field.oneof and f is not field]
-            out.append(f"            {keyword} tag == {field.number << 3 | wire}:")
-            keyword = "elif"
+            out.append(f"            {branch} tag == {field.number << 3 | wire}:")
+            branch = "elif"
             if not scalar:
                 out.append(f"                size, pos = {self.use('get_size')}(data, pos, end)")
                 if field.repeated:
@@ -416,7 +419,7 @@ class Writer:
             else:
                 out.append(f"                {name}, pos = {self.get(field)}")
             out += [f"                self.{other} = None" for other in others]
-        if keyword == "elif":
+        if branch == "elif":
             out += ["            else:", f"                pos = {self.use('skip')}(data, pos, end, tag)"]
         else:
             out.append(f"            pos = {self.use('skip')}(data, pos, end, tag)")

@@ -1103,24 +1103,24 @@ class WithdrawRequest(Message):
 
 
 class BorrowedSlot(Message):
-    __slots__ = ("slot", "as")
+    __slots__ = ("slot", "as_")
 
     def __init__(
         self,
         slot: str = "",
-        as: str = "",
+        as_: str = "",
     ) -> None:
         self.slot: str = slot
-        self.as: str = as
+        self.as_: str = as_
 
     def encode(self) -> bytes:
         out = bytearray()
         if self.slot:
             out += b"\x0a"
             put_string(out, self.slot)
-        if self.as:
+        if self.as_:
             out += b"\x12"
-            put_string(out, self.as)
+            put_string(out, self.as_)
         return bytes(out)
 
     def merge(self, data: bytes, pos: int, end: int) -> None:
@@ -1129,7 +1129,7 @@ class BorrowedSlot(Message):
             if tag == 10:
                 self.slot, pos = get_string(data, pos, end)
             elif tag == 18:
-                self.as, pos = get_string(data, pos, end)
+                self.as_, pos = get_string(data, pos, end)
             else:
                 pos = skip(data, pos, end, tag)
 
