@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
+
+from ._proto.methods import EXECUTE_RUN
 from ._proto.wire import DecodeError, decode
 from .errors import Internal, Unavailable
 from .transport import BulkTarget
@@ -47,7 +50,7 @@ class Call(BulkTarget):
     error: PjrtError | None = None
     payload = b""
     bulk: bytes | bytearray = b""
-    credit = 0
+    credit: int = 0
     granted = 0
     gate: LockType | None = None
     abandoned = False
@@ -77,6 +80,21 @@ class Call(BulkTarget):
                 gate.release()
             except RuntimeError:
                 pass  # it was woken already
+
+
+class RunCall(Call):
+    """A call whose answer comes in parts. credit: how many have come. items: payload and bulk of those not taken yet."""
+
+    def __init__(self) -> None:
+        super().__init__(EXECUTE_RUN)
+        self.items: deque[tuple[bytes, bytes]] = deque()
+
+    def add(self, payload: bytes, bulk: bytes) -> None:
+        """A part has come. It may be told twice."""
+        if not self.abandoned:
+            self.items.append((payload, bulk))
+            self.credit += 1
+            self.notify()
 
 
 def read_answer(kind: type[M], payload: bytes) -> M:

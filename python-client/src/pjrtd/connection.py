@@ -13,7 +13,7 @@ from time import monotonic, sleep
 from . import frame, target, timeouts
 from ._proto import methods
 from ._proto.wire import varint
-from .call import NEVER, Call, CallTable, read_answer
+from .call import NEVER, Call, CallTable, RunCall, read_answer
 from .errors import DeadlineExceeded, FailedPrecondition, HandleClosed, Internal, NotFound, PjrtError, from_wire, session_lost
 from .ids import IdSequence
 from .inbox import Inbox
@@ -298,6 +298,22 @@ class Connection:
             raise
         return call, outputs
 
+    def start_run(
+        self, plan: ExecutePlan, args: bytes, fields: bytes, rest: bytes, bulk: bytes, until: float | None
+    ) -> tuple[RunCall, list[bytes]]:
+        """Begins a run; returns its call and the ids of the outputs that are kept."""
+        call = RunCall()
+        outputs: list[bytes] = []
+        try:
+            if not self._outbox.start_run(call, plan, args, fields, rest, bulk, timeouts.remaining_ns(until), outputs):
+                self._waiter.drain(until)
+        except BaseException:
+            self._abandon(call)
+            for made in outputs if call.id else ():
+                self._outbox.discard_buffer(made, 0)
+            raise
+        return call, outputs
+
     @property
     def is_crowded(self) -> bool:
         """Whether the next call waits until earlier ones have ended."""
@@ -546,7 +562,7 @@ _ON_DEMAND = (
     *("_proto.admin", "_proto.buffer", "_proto.frame", "_proto.program", "_proto.runtime"),
     *("compile_options", "dlpack", "element", "memory", "plugin"),
     *("grpc_failures", "grpc_transport", "late_sender", "local_transport"),
-    *("_proto.session", "revival", "named_program", "session", "session_info", "tokens", "future", "watcher", "value", "submitted", "aio"),
+    *("_proto.session", "revival", "named_program", "session", "session_info", "tokens", "future", "watcher", "value", "submitted", "run", "progress", "aio"),
 )
 
 

@@ -66,6 +66,15 @@ class ProgramTensor:
         return f"<{' '.join(notes)}>"
 
 
+class Stacked:
+    """An argument of a run: a buffer with one dimension more in front, for the steps. It was checked."""
+
+    __slots__ = ("buffer",)
+
+    def __init__(self, buffer: Buffer[Any]) -> None:
+        self.buffer = buffer
+
+
 class Prepared:
     """What an ExecuteRequest says about its arguments.
 
@@ -322,6 +331,9 @@ class Executable:
             for at, argument in enumerate(arguments):
                 place = self._wanted[at]
                 assert isinstance(place, Placement)
+                if isinstance(argument, Stacked):
+                    ids.append(argument.buffer._id)  # pyright: ignore[reportPrivateUsage]
+                    continue
                 if isinstance(argument, Slot):
                     slots.append(slot_argument(at, argument.wire))
                     ids.append(b"\x00")

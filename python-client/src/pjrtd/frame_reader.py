@@ -41,7 +41,7 @@ _REPLY = frame.REPLY
 
 
 class _Entry(BulkTarget):
-    """A frame that is not there whole, and no ITEM."""
+    """A frame that is not there whole, and no ITEM without a payload."""
 
     def __init__(self, size: int) -> None:
         self.memory = bytearray(size)
@@ -144,10 +144,10 @@ class FrameReader(StreamSink):
                 raise self._refused(error) from error
             if length > left or length > MAX_ENTRY_BYTES:
                 raise self._refused("a frame is longer than its message, or than any can be")
-            if kind == _ITEM:
+            if kind == _ITEM and after == body:
                 self._check(kind, call, flags, deadline_ns, after - body, bulk_bytes)
-                if after != body or bulk + bulk_bytes != length:
-                    raise self._refused("an item has more in it than bulk, or something after it")
+                if bulk + bulk_bytes != length:
+                    raise self._refused("an item has something after its bulk")
                 item = self.sink.find_bulk_target(call)
                 place = item.filled
                 end = place + bulk_bytes
@@ -202,7 +202,7 @@ class FrameReader(StreamSink):
             self.sink.on_item(item, end)
 
     def _deliver(self, raw: bytearray, serial: int) -> None:
-        """A frame that is no ITEM and is there whole, and nothing else with it."""
+        """A frame that is there whole, and nothing else with it; no ITEM without a payload."""
         try:
             _, kind, call, flags, deadline_ns, body, after, bulk, bulk_bytes = parse(raw)
         except IndexError:
@@ -210,8 +210,8 @@ class FrameReader(StreamSink):
         except frame.FrameError as error:
             raise self._refused(error) from error
         self._check(kind, call, flags, deadline_ns, after - body, bulk_bytes)
-        if kind == _ITEM:
-            raise self._refused("an item has more in it than bulk, or something after it")
+        if kind == _ITEM and after == body:
+            raise self._refused("an item has something before its bulk")
         self.sink.on_frame(kind, serial, call, raw, body, after, bulk, bulk + bulk_bytes)
 
     def _check(self, kind: int, call: int, flags: int, deadline_ns: int, payload_bytes: int, bulk_bytes: int) -> None:

@@ -10,7 +10,7 @@ from . import frame
 from .frame import DOWNLOAD_CREDIT_BYTES
 from ._proto.common import Error
 from ._proto.wire import decode
-from .call import Call, CallTable
+from .call import Call, CallTable, RunCall
 from .errors import DataLoss, Internal, PjrtError, from_wire
 from .transport import BulkTarget, FrameSink
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _REPLY = frame.REPLY
 _ERROR = frame.ERROR
 _CREDIT = frame.CREDIT
+_ITEM = frame.ITEM
 
 
 class Inbox(FrameSink):
@@ -80,8 +81,11 @@ class Inbox(FrameSink):
                 found.credit = credit
                 self._last = serial  # no signal comes between these two assignments
                 found.notify()
+        elif kind == _ITEM and (found is None or isinstance(found, RunCall)):
+            if found is not None and not found.done:
+                found.add(bytes(data[body:after]), bytes(data[bulk:end]))
         else:
-            self._table.fail(Internal(f"the daemon sent a frame of kind {kind}, which a client cannot get"))
+            self._table.fail(Internal(f"the daemon sent a frame of kind {kind}, which call {call} cannot get"))
         self._last = serial
 
     def _expect_items(self, call: Call, serial: int, inline_bytes: int) -> None:

@@ -203,11 +203,12 @@ class LocalTransport(Transport):
                 raise Internal(f"the daemon at {self.target} sent what is no frame: {error}") from error
             body = start + _HEADER
             bulk = body + payload_bytes
-            after = bulk if kind == _ITEM else bulk + bulk_bytes
+            apart = kind == _ITEM and not payload_bytes  # its bulk goes where it belongs
+            after = bulk if apart else bulk + bulk_bytes
             if after > stop:
                 self._make_room(after - start)
                 return
-            if kind == _ITEM:
+            if apart:
                 target = sink.find_bulk_target(call)
                 place, end = target.filled, target.filled + bulk_bytes
                 if target.destination is not None and end > len(target.destination):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from . import timeouts
 from ._proto import methods
-from .buffer import Buffer
+from ._proto.wire import varint
+from .buffer import Buffer, Placement
 from .errors import FailedPrecondition, HandleClosed, InvalidArgument, SessionLost
 from .outbox import ExecutePlan
-from .slot import Slot, feed_back_field, slot_argument, wire_name
+from .slot import Slot, feed_argument_field, feed_back_field, slot_argument, wire_name
 from .tensor_type import same
 
 TYPE_CHECKING = False
@@ -18,12 +19,24 @@ if TYPE_CHECKING:
     from .compile_options import CompileOptions
     from .executable import Executable
     from .future import Future
+    from .run import Run
     from .session import Session
     from .tensor_type import TensorType
 
     Row = dict[str, Buffer[Any]]
     #: By name; for a program on several devices a list of that, one for each.
     Results = Union[Row, list[Row]]
+
+
+#: How often a run says how far it is, where that is shown.
+PROGRESS_NS = 100_000_000
+
+
+def stacked_steps(arguments: Sequence[Any]) -> int:
+    """How many steps stacked arguments are for."""
+    from .executable import Stacked
+
+    return min((each.buffer.type.dims[0] for each in arguments if isinstance(each, Stacked)), default=0)
 
 
 class Program:
@@ -218,6 +231,144 @@ class Program:
             for device in range(self._num_devices)
         ]
         return rows[0] if self._num_devices == 1 else rows
+
+    def run(
+        self,
+        steps: int = 0,
+        *,
+        fetch: Sequence[str] = (),
+        every: int = 0,
+        until: str | None = None,
+        stacked: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None = None,
+        keep: Sequence[str] = (),
+        progress: bool = False,
+    ) -> Run:
+        """Makes many steps in one call, next to the device: outputs are fed back as by advance(), to a slot, or to the
+        argument where an input is given by value. It begins at once; iterate over the result, or wait() for it.
+
+        steps: at most so many; 0: as many as `stacked` has.
+        fetch: outputs whose values are told, up to 64 KiB of them a step; every: after each so many steps; 0: of the last
+            only.
+        until: an output of type pred[], the first device's: true ends the run after that step.
+        stacked: {input: values of the steps}: a buffer, or an array of the host, with one dimension more in front. With
+            several devices a list of them, one for each.
+        inputs: other inputs that are no slots, as for __call__.
+        keep: outputs whose values of the last step become buffers: Run.results. What goes back to arguments does anyway.
+        progress: shows how far it is, on standard error, where that is a terminal.
+        The deadline of a pjrtd.deadline() block is the whole run's.
+        """
+        from .executable import Stacked
+        from .run import Run
+
+        self._ready()
+        exe, client = self._executable, self.session.client
+        devices, num_inputs, count = self._num_devices, len(self.inputs), len(self.outputs)
+        given: Any = [{} for _ in range(devices)] if inputs is None else [inputs] if hasattr(inputs, "items") else inputs
+        rows: list[dict[str, Any]] = [dict(row) for row in given]
+        per_step: list[int] = []
+        temporary: list[Buffer[Any]] = []
+        until_s = timeouts.resolve(None)
+        try:
+            for name, value in (stacked or {}).items():
+                at = self._input(name)
+                for device, part in enumerate(value if devices > 1 else [value]):
+                    buffer = self._stacked(at, device, part, temporary)
+                    rows[device][name] = Stacked(buffer)
+                    per_step += [device * num_inputs + place for place in range(num_inputs) if self.inputs[place].name == name]
+            arguments = self._arguments(rows, {})
+            prepared = exe._prepare(arguments, num_inputs, (), until_s)  # pyright: ignore[reportPrivateUsage]
+            try:
+                fields, in_arguments = self._run_feeds(arguments)
+                kept = sorted({*in_arguments, *(d * count + self._output(name) for d in range(devices) for name in keep)})
+                wanted = sorted(d * count + self._output(name) for d in range(devices) for name in set(fetch))
+                if wanted:
+                    packed = b"".join(map(varint, wanted))
+                    fields += b"\x22" + varint(len(packed)) + packed
+                rest = b"\x10" + varint(steps) if steps else b""
+                if per_step:
+                    packed = b"".join(map(varint, sorted(per_step)))
+                    rest += b"\x1a" + varint(len(packed)) + packed
+                if until is not None:
+                    rest += b"\x20" + varint(self._output(until))
+                if every:
+                    rest += b"\x28" + varint(every)
+                if progress:
+                    rest += b"\x30" + varint(PROGRESS_NS)
+                id = exe._id  # pyright: ignore[reportPrivateUsage]
+                plan = ExecutePlan(id, self._num_args, devices * count, [at in kept for at in range(devices * count)])
+                call, ids = self._connection.start_run(
+                    plan, prepared.ids, prepared.fields + fields, rest, prepared.bulk, until_s
+                )
+                prepared.sent()
+            finally:
+                prepared.close()
+        except ValueError as error:
+            raise InvalidArgument(f"run: {error}") from error
+        finally:
+            for buffer in temporary:
+                buffer.close()
+        self.session.advanced(self._fed_slots if not in_arguments else ())
+        bar = None
+        if progress:
+            from .progress import ProgressBar
+
+            bar = ProgressBar(exe.name, steps or (stacked_steps(arguments) if per_step else 0))
+        names = self.outputs
+        places = exe._results  # pyright: ignore[reportPrivateUsage]
+        return Run(
+            client, call, until_s, [(at, names[at % count]) for at in wanted], [(at, names[at % count]) for at in kept],
+            ids, places, count, bar,
+        )  # fmt: skip
+
+    def _input(self, name: str) -> int:
+        for at, slot in enumerate(self.inputs):
+            if slot.name == name:
+                return at
+        raise InvalidArgument(f"there is no input {name!r}", hint=f"the program takes {[s.name for s in self.inputs]}")
+
+    def _output(self, name: str) -> int:
+        if name not in self.outputs:
+            raise InvalidArgument(f"there is no output {name!r}", hint=f"there are {self.outputs}")
+        return self.outputs.index(name)
+
+    def _stacked(self, at: int, device: int, value: Any, temporary: list[Buffer[Any]]) -> Buffer[Any]:
+        """The values of the steps for an argument, on its device."""
+        place = self._executable._wanted[device * len(self.inputs) + at]  # pyright: ignore[reportPrivateUsage]
+        assert isinstance(place, Placement)
+        if isinstance(value, Buffer):
+            buffer: Buffer[Any] = value  # pyright: ignore[reportUnknownVariableType]
+        else:
+            untyped = isinstance(value, (list, tuple))
+            buffer = self.session.client.buffer_from_host(value, place.type.dtype if untyped else None, device=place.device)
+            temporary.append(buffer)
+        type = buffer.type
+        if buffer.client is not self.session.client or type.dtype is not place.type.dtype or type.dims[1:] != place.type.dims or not type.dims:
+            expected = f"{place.type.dtype.name}[steps{''.join(f',{dim}' for dim in place.type.dims)}]"
+            raise self._executable._wrong(device * len(self.inputs) + at, len(self.inputs), expected, type)  # pyright: ignore
+        return buffer
+
+    def _run_feeds(self, arguments: Sequence[Any]) -> tuple[bytes, list[int]]:
+        """What a run feeds back: to slots, and to the arguments of that name that are given by value. The fields, and the
+        positions of the outputs that went to arguments."""
+        from .session import device_slot
+
+        fields = b""
+        in_arguments: list[int] = []
+        for device in range(self._num_devices):
+            for output, name in self.fed_back.items():
+                at = device * len(self.outputs) + self.outputs.index(output)
+                given = [
+                    device * len(self.inputs) + place
+                    for place, slot in enumerate(self.inputs)
+                    if slot.name == name and not isinstance(arguments[device * len(self.inputs) + place], Slot)
+                ]
+                if given:
+                    fields += feed_argument_field(at, given[0])
+                    in_arguments.append(at)
+                else:
+                    fields += feed_back_field(at, wire_name(device_slot(name, device)))
+        return fields, in_arguments
 
     def _post_step(self) -> None:
         """The request of a step that takes slots and gives slots: the same bytes each time."""

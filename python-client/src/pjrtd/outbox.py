@@ -232,6 +232,16 @@ class Outbox:
             self.quiet += 1 + (len(payload) >> 6) + (len(bulk) >> 10)
             return self.send(call, payload, deadline_ns, bulk)
 
+    def start_run(
+        self, call: Call, plan: ExecutePlan, args: bytes, fields: bytes, rest: bytes, bulk: bytes, deadline_ns: int, outputs: list[bytes]
+    ) -> bool:
+        """Sends a RunRequest: the step is as in start_execute, and `rest` what comes after it."""
+        with self._lock:
+            self._check()
+            ids = self._take_some(plan.kept or (), outputs)
+            step = plan.args_field(len(args)) + args + (plan.outputs_field(len(ids)) + ids if outputs else b"") + fields
+            return self.send(call, b"\x0a" + varint(len(step)) + step + rest, deadline_ns, bulk)
+
     def post(self, method: int, payload: bytes, deadline_ns: int) -> bool:
         """Sends a quiet request that makes nothing and has no bulk. False where a part of it could not be sent at once."""
         with self._lock:

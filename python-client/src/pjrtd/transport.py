@@ -36,12 +36,12 @@ class FrameSink:
     def on_frame(
         self, kind: int, serial: int, call: int, data: bytearray, body: int, after: int, bulk: int, end: int
     ) -> None:
-        """A frame other than ITEM: data[body:after] is its payload, data[bulk:end] its bulk, during the call only. Of two
+        """A frame other than an ITEM without a payload: data[body:after] is its payload, data[bulk:end] its bulk, during the call only. Of two
         different frames, the later one has the higher serial number."""
         raise NotImplementedError
 
     def find_bulk_target(self, call: int) -> BulkTarget:
-        """Where the bulk of an ITEM of that call goes."""
+        """Where the bulk of an ITEM without a payload goes, which is of that call."""
         raise NotImplementedError
 
     def on_item(self, target: BulkTarget, filled: int) -> None:
