@@ -92,4 +92,5 @@ def feed_argument_field(output: int, argument: int) -> bytes:
 
 def binding(name: bytes, buffer: bytes) -> bytes:
     """The field bindings of a BindRequest or LookupRequest; `buffer` is an id as a varint."""
-    return _message(b"\x0a", name + b"\x10" + buffer)
+    size = len(name) + 1 + len(buffer)
+    return b"\x0a" + (bytes((size,)) if size < 128 else varint(size)) + name + b"\x10" + buffer
