@@ -9,6 +9,7 @@
 
 static void enter(pjrtd_peer *peer, pjrtd_session *session) {
   peer->session = session;
+  peer->conversation = ++session->runtime->last_conversation;
   peer->next_of_session = session->peers;
   peer->session_link = &session->peers;
   if (peer->next_of_session) peer->next_of_session->session_link = &peer->next_of_session;
@@ -116,6 +117,7 @@ static void move_conversation(pjrtd_peer *from, pjrtd_peer *to) {
   leave(from);
   enter(to, session);
   to->ids = from->ids;
+  to->conversation = from->conversation;
   for (pjrtd_call *call = from->oldest; call; call = call->newer) {
     call->peer = to;
     /* Credit that was not granted yet: the attach's answer grants it. */
@@ -295,15 +297,15 @@ pjrtd_status *pjrtd_attachment_take_over(pjrtd_peer *peer, pjrtd_session *sessio
   return PJRTD_OK;
 }
 
-pjrtd_status *pjrtd_attachment_resume(pjrtd_peer *peer, pjrtd_session *session, uint32_t prefix, uint64_t call,
-                                      uint64_t *out_last_call) {
+pjrtd_status *pjrtd_attachment_resume(pjrtd_peer *peer, pjrtd_session *session, uint32_t prefix, uint64_t conversation,
+                                      uint64_t call, uint64_t *out_last_call) {
   *out_last_call = 0;
   PJRTD_TRY(check_new(peer));
   pjrtd_peer *lost = session->peers;
   while (lost && lost->ids.prefix != prefix) lost = lost->next_of_session;
-  if (!lost)
+  if (!lost || (conversation && lost->conversation != conversation))
     return pjrtd_status_with_hint(
-        pjrtd_status_make(PJRTD_CODE_NOT_FOUND, "no connection with the id prefix %u can be resumed", prefix),
+        pjrtd_status_make(PJRTD_CODE_ABORTED, "no connection with the id prefix %u can be resumed", prefix),
         "another one took the session over since; attach without `resume`");
   if (call <= lost->last_call)
     return pjrtd_status_with_hint(

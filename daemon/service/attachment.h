@@ -20,10 +20,10 @@ uint64_t pjrtd_attachment_lease_end_ns(const pjrtd_session *session);
 /* The connection leaves its own session, which is new, for another: instead of its connections (beside them:
  * pjrtd_peer_join). */
 PJRTD_MUST_USE pjrtd_status *pjrtd_attachment_take_over(pjrtd_peer *peer, pjrtd_session *session);
-/* The same, and goes on where the connection of that prefix was lost, or is. `call` is the id of the call that asks;
- * `*out_last_call` the highest that came from that one. */
+/* The same, and goes on where the connection of that prefix and conversation (0: any) was lost, or is. `call` is the id
+ * of the call that asks; `*out_last_call` the highest that came from that one. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_attachment_resume(pjrtd_peer *peer, pjrtd_session *session, uint32_t prefix,
-                                                     uint64_t call, uint64_t *out_last_call);
+                                                     uint64_t conversation, uint64_t call, uint64_t *out_last_call);
 
 /* session_listing.c: the session of that id, or else of that name, among those that the connection may see. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_session_find_for(const pjrtd_peer *peer, uint64_t id, const char *name,

@@ -50,6 +50,7 @@ struct pjrtd_peer {
   pjrtd_session *session; /* that it takes part in; NULL before hello and after Session.Close */
   pjrtd_peer *next_of_session, **session_link;
   pjrtd_id_space ids;
+  uint64_t conversation; /* of the runtime's; stays when another connection resumes this one */
   bool greeted, failing, gone;
   uint32_t version;
   uint64_t download_credit_bytes;

@@ -51,6 +51,7 @@ pjrtd_status *pjrtd_handle_session_open(pjrtd_request *request) {
   reply.session = peer->session->id;
   reply.token = peer->session->token;
   reply.server_epoch = peer->runtime->epoch;
+  reply.conversation = peer->conversation;
   pjrtd_request_answer(request, &reply.base, NULL, 0);
   return PJRTD_OK;
 }
@@ -106,7 +107,8 @@ static pjrtd_status *attach_to(pjrtd_request *request, pjrtd_session *session, u
   pjrtd_peer *peer = request->peer;
   *out_last_call = 0;
   if (attach->resume)
-    return pjrtd_attachment_resume(peer, session, attach->id_prefix, request->header->call, out_last_call);
+    return pjrtd_attachment_resume(peer, session, attach->id_prefix, attach->conversation, request->header->call,
+                                   out_last_call);
   return attach->join ? pjrtd_peer_join(peer, session) : pjrtd_attachment_take_over(peer, session);
 }
 
@@ -140,6 +142,7 @@ pjrtd_status *pjrtd_handle_session_attach(pjrtd_request *request) {
   reply.session = peer->session->id;
   reply.token = peer->session->token;
   reply.server_epoch = peer->runtime->epoch;
+  reply.conversation = peer->conversation;
   reply.id_prefix = peer->ids.prefix;
   reply.highest_buffer = peer->ids.highest[PJRTD_ID_BUFFER];
   reply.highest_program = peer->ids.highest[PJRTD_ID_PROGRAM];

@@ -60,6 +60,7 @@ typedef struct pjrtd_runtime {
   pjrtd_session *sessions;                /* a list */
   struct pjrtd_publication *publications; /* a list */
   uint64_t next_session;
+  uint64_t last_conversation;
   uint64_t epoch; /* another value after each start */
   uint64_t started_ns;
   uint64_t memory_limit_bytes; /* of buffers and staging together */

@@ -183,6 +183,28 @@ def test_an_attach_whose_answer_was_lost_is_made_again(balanced: None, daemon: D
         close(client)
 
 
+def test_a_fenced_connection_resumes_nobody_elses(balanced: None, daemon: Daemon, link: str) -> None:
+    """The one that took the session over has the same prefix, and another conversation."""
+    with daemon.connect(over=link) as client:
+        opened = client.call("Session.Open", ttl_ns=60 * SECOND_NS)
+        assert opened.conversation
+        prefix, last = client.hello.id_prefix, client.last_call
+    with daemon.connect(over=link) as other:
+        reply = other.attach(token=opened.token)
+        assert reply.id_prefix == prefix and reply.conversation != opened.conversation
+        with daemon.connect(over=link, last_call=last + 10) as client:
+            failed = client.failure("Session.Attach", token=opened.token, resume=True, id_prefix=prefix, conversation=opened.conversation)
+            assert failed.code == ABORTED
+        last = other.last_call
+    for _ in range(2):
+        with daemon.connect(over=link, last_call=last) as again:
+            resumed = again.attach(token=opened.token, resume=True, id_prefix=prefix, conversation=reply.conversation)
+            assert resumed.conversation == reply.conversation
+            last = again.last_call
+            if _:
+                close(again)
+
+
 def begin_upload(client: RawClient, data: bytes) -> tuple[int, int]:
     """(buffer, call) of an upload whose bytes are still to be sent."""
     buffer = client.new_buffer()
@@ -249,7 +271,7 @@ def test_resuming_needs_higher_call_ids(daemon: Daemon, link: str) -> None:
     with daemon.connect(over=link) as client:
         failed = client.failure("Session.Attach", token=token, resume=True)
         assert failed.code == INVALID_ARGUMENT and "is not above 12" in failed.message
-        assert client.failure("Session.Attach", token=token, resume=True, id_prefix=7).code == NOT_FOUND
+        assert client.failure("Session.Attach", token=token, resume=True, id_prefix=7).code == ABORTED
         client.attach(token=token)
         close(client)
 

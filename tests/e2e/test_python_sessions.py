@@ -289,3 +289,37 @@ def test_a_restarted_daemon_is_told_of_once(tmp_path: Path, warned: list[warning
             assert len(lost(warned)) == 1
             assert [each.name for each in client.sessions() if each.own] == ["lost"]
             client.session().end()
+
+
+def test_who_was_taken_over_while_cut_off_is_told(balanced: None, daemon: Daemon, target: str, tmp_path: Path,
+                                                  warned: list[warnings.WarningMessage]) -> None:
+    """It does not begin anew beside the one that has the session now."""
+    with CuttingProxy(tmp_path, target) as proxy:
+        first = pjrtd.Client.create(proxy.target, session="fenced", ttl=60)
+        value = first.buffer_from_host([1.0])
+        assert value.tolist() == [1.0]
+        with pjrtd.Client.create(target) as second:
+            second.session(token=first.session().token)
+            proxy.cut()
+            with pytest.raises(errors.Aborted):
+                value.tolist()
+            assert first.closed and not lost(warned)
+            first.close()
+            second.session().end()
+
+
+def test_who_was_taken_over_after_its_link_was_lost_is_told(balanced: None, daemon: Daemon, target: str, tmp_path: Path,
+                                                            warned: list[warnings.WarningMessage]) -> None:
+    with CuttingProxy(tmp_path, target) as proxy:
+        first = pjrtd.Client.create(proxy.target, session="fenced", ttl=60)
+        value = first.buffer_from_host([1.0])
+        assert value.tolist() == [1.0]
+        proxy.cut()
+        daemon.settled(lambda now: now["connections"] == 1)
+        with pjrtd.Client.create(target) as second:
+            second.session(token=first.session().token)
+            with pytest.raises(errors.Aborted, match="can be resumed"):
+                value.tolist()
+            assert first.closed and not lost(warned)
+            first.close()
+            second.session().end()

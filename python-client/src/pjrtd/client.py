@@ -478,11 +478,11 @@ class Client:
             request = SessionAttachRequest(name, create=True, ttl_ns=ttl_ns or 0, join=join)
         created = True
         if kept is not None:
-            session_token, prefix = kept.token, kept.prefix
+            session_token, prefix, conversation = kept.token, kept.prefix, kept.conversation
         elif request.name or request.token:
             try:
                 reply = connection.attach(request, until)
-                created, session_token, prefix = reply.created, reply.token, reply.id_prefix
+                created, session_token, prefix, conversation = reply.created, reply.token, reply.id_prefix, reply.conversation
             except NotFound:
                 if not (remote and name):
                     raise
@@ -490,10 +490,10 @@ class Client:
 
                 tokens.forget(self.target, name, request.token)
                 opened = connection.open_session(name, ttl_ns or 0, until)
-                session_token, prefix = opened.token, connection.id_prefix
+                session_token, prefix, conversation = opened.token, connection.id_prefix, opened.conversation
         else:
             opened = connection.open_session(name, ttl_ns or 0, until)
-            session_token, prefix = opened.token, connection.id_prefix
+            session_token, prefix, conversation = opened.token, connection.id_prefix, opened.conversation
         if ttl_ns is not None and (kept is not None or not created):
             connection.open_session(name or (kept.name if kept is not None else ""), ttl_ns, until)
         if remote and name:
@@ -502,7 +502,7 @@ class Client:
             tokens.put(self.target, name, session_token)
         if kept is not None:
             return
-        made = KeptSession(name, session_token, ttl_ns or 0, connection.server_epoch, prefix)
+        made = KeptSession(name, session_token, ttl_ns or 0, connection.server_epoch, prefix, conversation)
         if join:
             connection.kept = made
         elif self._reopen is not None:

@@ -38,14 +38,15 @@ LONGEST_PAUSE_S = 0.5
 class KeptSession:
     """What is needed to come back to a session: its token, or to begin it again: its name ("" for none) and lease."""
 
-    __slots__ = ("name", "token", "ttl_ns", "epoch", "prefix", "times_lost")
+    __slots__ = ("name", "token", "ttl_ns", "epoch", "prefix", "conversation", "times_lost")
 
-    def __init__(self, name: str, token: str, ttl_ns: int, epoch: int, prefix: int) -> None:
+    def __init__(self, name: str, token: str, ttl_ns: int, epoch: int, prefix: int, conversation: int) -> None:
         self.name = name
         self.token = token
         self.ttl_ns = ttl_ns
         self.epoch = epoch
         self.prefix = prefix
+        self.conversation = conversation
         self.times_lost = 0
 
 
@@ -147,7 +148,7 @@ class Reviver:
         kept = self._kept
         hello = HelloRequest(frame.PROTOCOL_MIN, frame.PROTOCOL_MAX, f"pjrtd-python {__version__}", frame.DOWNLOAD_CREDIT_BYTES)
         greeting = self._ask(methods.HELLO, hello, HelloReply, until)
-        attach = SessionAttachRequest(token=kept.token, resume=True, id_prefix=kept.prefix)
+        attach = SessionAttachRequest(token=kept.token, resume=True, id_prefix=kept.prefix, conversation=kept.conversation)
         try:
             reply = self._ask(methods.SESSION_ATTACH, attach, SessionAttachReply, until)
         except NotFound as error:
@@ -171,7 +172,9 @@ class Reviver:
             else:
                 opening = SessionOpenRequest(kept.name, kept.ttl_ns)
                 opened = self._ask(methods.SESSION_OPEN, opening, SessionOpenReply, until)
-                session = SessionAttachReply(token=opened.token, id_prefix=greeting.id_prefix)
+                session = SessionAttachReply(
+                    token=opened.token, id_prefix=greeting.id_prefix, conversation=opened.conversation
+                )
         except AlreadyExists:
             raise Aborted(
                 f"another connection took the session {kept.name!r} over while this one was lost",
@@ -184,6 +187,7 @@ class Reviver:
             hint="slots with loaders are loaded again when a program names them",
         )
         kept.token, kept.epoch, kept.prefix = session.token, greeting.server_epoch, session.id_prefix
+        kept.conversation = session.conversation
         kept.times_lost += 1
         connection.begin_again(greeting, session, lost)
 

@@ -83,17 +83,19 @@ class SessionOpenRequest(Message):
 
 
 class SessionOpenReply(Message):
-    __slots__ = ("session", "token", "server_epoch")
+    __slots__ = ("session", "token", "server_epoch", "conversation")
 
     def __init__(
         self,
         session: int = 0,
         token: str = "",
         server_epoch: int = 0,
+        conversation: int = 0,
     ) -> None:
         self.session: int = session
         self.token: str = token
         self.server_epoch: int = server_epoch
+        self.conversation: int = conversation
 
     def encode(self) -> bytes:
         out = bytearray()
@@ -106,6 +108,9 @@ class SessionOpenReply(Message):
         if self.server_epoch:
             out += b"\x18"
             put_uint64(out, self.server_epoch)
+        if self.conversation:
+            out += b"\x20"
+            put_uint64(out, self.conversation)
         return bytes(out)
 
     def merge(self, data: bytes, pos: int, end: int) -> None:
@@ -117,6 +122,8 @@ class SessionOpenReply(Message):
                 self.token, pos = get_string(data, pos, end)
             elif tag == 24:
                 self.server_epoch, pos = get_uint64(data, pos, end)
+            elif tag == 32:
+                self.conversation, pos = get_uint64(data, pos, end)
             else:
                 pos = skip(data, pos, end, tag)
 
@@ -124,7 +131,7 @@ class SessionOpenReply(Message):
 class SessionAttachRequest(Message):
     """The connection takes part in another session, in place of its own, which must not hold anything."""
 
-    __slots__ = ("name", "token", "create", "ttl_ns", "join", "resume", "id_prefix")
+    __slots__ = ("name", "token", "create", "ttl_ns", "join", "resume", "id_prefix", "conversation")
 
     def __init__(
         self,
@@ -135,6 +142,7 @@ class SessionAttachRequest(Message):
         join: bool = False,
         resume: bool = False,
         id_prefix: int = 0,
+        conversation: int = 0,
     ) -> None:
         self.name: str = name
         self.token: str = token
@@ -143,6 +151,7 @@ class SessionAttachRequest(Message):
         self.join: bool = join
         self.resume: bool = resume
         self.id_prefix: int = id_prefix
+        self.conversation: int = conversation
 
     def encode(self) -> bytes:
         out = bytearray()
@@ -167,6 +176,9 @@ class SessionAttachRequest(Message):
         if self.id_prefix:
             out += b"\x38"
             put_uint32(out, self.id_prefix)
+        if self.conversation:
+            out += b"\x40"
+            put_uint64(out, self.conversation)
         return bytes(out)
 
     def merge(self, data: bytes, pos: int, end: int) -> None:
@@ -186,12 +198,14 @@ class SessionAttachRequest(Message):
                 self.resume, pos = get_bool(data, pos, end)
             elif tag == 56:
                 self.id_prefix, pos = get_uint32(data, pos, end)
+            elif tag == 64:
+                self.conversation, pos = get_uint64(data, pos, end)
             else:
                 pos = skip(data, pos, end, tag)
 
 
 class SessionAttachReply(Message):
-    __slots__ = ("session", "token", "server_epoch", "id_prefix", "highest_buffer", "highest_program", "last_call", "pending", "created", "connections")
+    __slots__ = ("session", "token", "server_epoch", "id_prefix", "highest_buffer", "highest_program", "last_call", "pending", "created", "connections", "conversation")
 
     def __init__(
         self,
@@ -205,6 +219,7 @@ class SessionAttachReply(Message):
         pending: Iterable[PendingCall] = (),
         created: bool = False,
         connections: int = 0,
+        conversation: int = 0,
     ) -> None:
         self.session: int = session
         self.token: str = token
@@ -216,6 +231,7 @@ class SessionAttachReply(Message):
         self.pending: list[PendingCall] = list(pending)
         self.created: bool = created
         self.connections: int = connections
+        self.conversation: int = conversation
 
     def encode(self) -> bytes:
         out = bytearray()
@@ -249,6 +265,9 @@ class SessionAttachReply(Message):
         if self.connections:
             out += b"\x50"
             put_uint32(out, self.connections)
+        if self.conversation:
+            out += b"\x58"
+            put_uint64(out, self.conversation)
         return bytes(out)
 
     def merge(self, data: bytes, pos: int, end: int) -> None:
@@ -278,6 +297,8 @@ class SessionAttachReply(Message):
                 self.created, pos = get_bool(data, pos, end)
             elif tag == 80:
                 self.connections, pos = get_uint32(data, pos, end)
+            elif tag == 88:
+                self.conversation, pos = get_uint64(data, pos, end)
             else:
                 pos = skip(data, pos, end, tag)
 
