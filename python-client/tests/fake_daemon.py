@@ -336,7 +336,7 @@ class Peer:
             self.fail_with(frame, error)
             return
         for position, argument in enumerate(description.args):
-            if argument.donated and request.args[position]:
+            if argument.donated and request.args[position] and position not in request.non_donatable:
                 self.donated.add(request.args[position])
         self.reply(frame)
 

@@ -542,11 +542,15 @@ def test_a_donation_that_did_not_happen(fake_client: pjrtd.Client) -> None:
         handle.close()
 
 
-def test_non_donatable(fake_client: pjrtd.Client) -> None:
+def test_non_donatable(fake: FakeDaemon, fake_client: pjrtd.Client) -> None:
     with fake_client.compile("f32[],f32[]->f32[] donate0") as exe:
         exe(1.0, 2.0, non_donatable=[1])[0].close()
-        with pytest.raises(errors.Unimplemented, match="donates argument 0"):
-            exe(1.0, 2.0, non_donatable=[0])
+        buffer = fake_client.buffer_from_host(1.0)
+        exe(buffer, 2.0, non_donatable=[1, 0, 1])[0].close()
+        fake_client.sync()
+        assert buffer.tolist() == 1.0, "the client does not take it for consumed"
+        sent = [decode(ExecuteRequest, each.payload).non_donatable for each in requests(fake, methods.EXECUTE)]
+        assert sent == [[1], [0, 1]]
         with pytest.raises(errors.InvalidArgument, match="no argument 2"):
             exe(1.0, 2.0, non_donatable=[2])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import keyword
 import random
 import subprocess
 import sys
@@ -71,6 +72,11 @@ def random_value(rng: random.Random, field: Any, depth: int) -> Any:
     return value
 
 
+def python_name(name: str) -> str:
+    """A field's name in our messages: words that Python keeps for itself end in an underscore."""
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
 def random_message(rng: random.Random, kind: Any, depth: int = 0) -> Any:
     message = kind()
     for field in kind.DESCRIPTOR.fields:
@@ -93,7 +99,7 @@ def random_message(rng: random.Random, kind: Any, depth: int = 0) -> Any:
 def assert_same(mine: Any, theirs: Any) -> None:
     """Field by field, presence included."""
     for field in theirs.DESCRIPTOR.fields:
-        a, b = getattr(mine, field.name), getattr(theirs, field.name)
+        a, b = getattr(mine, python_name(field.name)), getattr(theirs, field.name)
         if field.is_repeated:
             assert len(a) == len(b)
             for x, y in zip(a, b):
@@ -304,6 +310,6 @@ def test_the_generator_stops_at_what_it_does_not_know(tmp_path: Path) -> None:
 def test_the_json_view_of_the_oracle_agrees_on_names(oracle: dict[str, Any]) -> None:
     """Field names are those of the .proto files."""
     for name, kind in OURS.items():
-        fields = {field.name for field in oracle[name].DESCRIPTOR.fields}
+        fields = {python_name(field.name) for field in oracle[name].DESCRIPTOR.fields}
         assert set(kind.__slots__) == fields
         assert json_format.MessageToDict(oracle[name]()) == {}

@@ -143,7 +143,7 @@ class Session:
 
     def _feed_again(self, row: Any) -> bool:
         """Puts buffers into slots that have had such ones before; False where that is to be looked at more closely."""
-        if type(row) is not dict or not row or self._closed or self._generation != self._connection.generation:
+        if row.__class__ is not dict or not row or self._closed or self._generation != self._connection.generation:
             return False
         payload = b""
         named: dict[str, Any] = row
