@@ -68,6 +68,38 @@ def pipelined(context: Context) -> list[Row]:
     ]
 
 
+def python_steps(context: Context) -> list[Row]:
+    """1000 steps from Python, each output the next one's argument, and then a wait for all of them; pypjrt one by one."""
+    ms = context.settings.slice_ms
+    with contextlib.ExitStack() as stack:
+        python = stack.enter_context(context.python_side("pjrtd", "side_pjrtd.py", context.polling().target))
+        pypjrt = stack.enter_context(context.python_side("pypjrt", "side_pypjrt.py", context.settings.plugin))
+        results = race(
+            {
+                "advance": slicer(python, "advance-batch", ms),
+                "feed-back": slicer(python, "feed-back", ms),
+                "pypjrt": slicer(pypjrt, "feed-back", ms),
+            },
+            context.settings.rounds,
+        )
+
+    def row(name: str, title: str, ours: str, limit: float | None) -> Row:
+        return Row(
+            name,
+            f"Python, steps of 8 floats, {title}",
+            "us",
+            latency_series("pjrtd", results[ours]),
+            latency_series("pypjrt, feed_back(step())", results["pypjrt"]),
+            bound=None if limit is None else Bound("<", limit, f"under {limit:g}x"),
+            polls="daemon",
+        )
+
+    return [
+        row("steps-python", "one request each: advance()", "advance", 0.2),
+        row("steps-python-seed", "feed_back(step())", "feed-back", None),
+    ]
+
+
 def steps(context: Context) -> list[Row]:
     """1000 steps, each output the next one's argument, started together and awaited together, against the plugin's loop."""
     ms = context.settings.slice_ms

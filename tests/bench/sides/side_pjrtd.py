@@ -12,6 +12,7 @@ from small_calls import F32, FLOATS, Transfer, check_doubled
 
 
 BATCH = 64
+STEPS = 1000
 
 
 def main() -> None:
@@ -33,11 +34,27 @@ def main() -> None:
             exe(a)
         client.sync()
 
+    session = client.session()
+    step = session.program(ADD_PROGRAM, ["x"], outputs=["x"])
+    session.bind("x", FLOATS)
+
+    def advance_batch() -> None:
+        for _ in range(STEPS):
+            step.advance()
+        client.sync()
+
+    def feed_back_batch() -> None:
+        for _ in range(STEPS):
+            session.feed_back(step())
+        client.sync()
+
     check_doubled(execute_fetch())
     modes = {
         "execute": Mode(lambda: exe(a)),
         "execute-fetch": Mode(execute_fetch),
         "execute-batch": Mode(execute_batch, inner=BATCH),
+        "advance-batch": Mode(advance_batch, inner=STEPS),
+        "feed-back": Mode(feed_back_batch, inner=STEPS),
     }
     for mb in (1, 16, 256):
         transfer = Transfer(mb << 20, upload)

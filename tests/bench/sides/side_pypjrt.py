@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import pypjrt
+from pypjrt.session import Session, Slot
 from slice_runner import ADD_PROGRAM, Mode, serve
 from small_calls import F32, FLOATS, Transfer, check_doubled
 
@@ -23,8 +24,16 @@ def main() -> None:
     def upload(data: bytearray, size_bytes: int) -> pypjrt.Buffer:
         return client.buffer_from_host(data, F32, [size_bytes // 4], device)
 
+    session = Session(client).__enter__()
+    step = session.program(ADD_PROGRAM, [Slot("x")], outputs=["x"])
+    session.bind("x", lambda device: client.buffer_from_host(FLOATS, F32, [8], device))
+
     check_doubled(execute_fetch())
-    modes = {"execute": Mode(lambda: exe(a)), "execute-fetch": Mode(execute_fetch)}
+    modes = {
+        "execute": Mode(lambda: exe(a)),
+        "execute-fetch": Mode(execute_fetch),
+        "feed-back": Mode(lambda: session.feed_back(step())),
+    }
     for mb in (1, 16, 256):
         transfer = Transfer(mb << 20, upload)
         modes[f"upload-{mb}"] = Mode(transfer.upload, transfer.begin, transfer.end)
