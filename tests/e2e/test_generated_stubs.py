@@ -243,6 +243,14 @@ def session_slots(user: StubUser, daemon: Daemon) -> None:
     refused(Code.NOT_FOUND, user.Session.Slots, pb.SlotsRequest(slots=["x"]))
 
 
+@drives("Session.Configure")
+def session_configure(user: StubUser, daemon: Daemon) -> None:
+    user.Session.Configure(pb.ConfigureRequest(priority=pb.SESSION_PRIORITY_LOW, device=1))
+    (own,) = [each for each in user.Session.List(pb.SessionListRequest()).sessions if each.own]
+    assert (own.priority, own.home_device) == (pb.SESSION_PRIORITY_LOW, 1)
+    refused(Code.INVALID_ARGUMENT, user.Session.Configure, pb.ConfigureRequest(device=99))
+
+
 def publish(user: StubUser, name: str) -> None:
     upload_f32(user, 1, FOUR)
     user.Session.Bind(pb.BindRequest(bindings=[pb.SlotBinding(slot="w", buffer=1)]))
