@@ -130,8 +130,10 @@ static void move_conversation(pjrtd_peer *from, pjrtd_peer *to) {
   to->calls = from->calls;
   to->call_bytes = from->call_bytes;
   pjrtd_ready_list_move(&from->parked, &to->parked);
-  to->failed_call = from->failed_call;
-  to->failure = from->failure;
+  /* The answer that told a failure may not have arrived: it is told again, unless there is another to tell. */
+  bool again = !from->failed_call;
+  to->failed_call = again ? from->told_call : from->failed_call;
+  to->failure = again ? PJRTD_TAKE(from->told_failure) : from->failure;
   from->oldest = from->newest = NULL;
   from->calls = (pjrtd_id_map){0};
   from->call_bytes = 0;
@@ -148,6 +150,7 @@ static void free_absent(absent_peer *absent) {
   pjrtd_deadlines_remove(&absent->peer.runtime->deadlines, &absent->lease);
   pjrtd_id_map_deinit(&absent->peer.calls);
   pjrtd_status_destroy(absent->peer.failure);
+  pjrtd_status_destroy(absent->peer.told_failure);
   pjrtd_free(absent);
 }
 

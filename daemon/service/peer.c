@@ -39,7 +39,8 @@ void pjrtd_peer_gone(pjrtd_peer *peer) {
   pjrtd_attachment_lose(peer);
   pjrtd_id_map_deinit(&peer->calls);
   pjrtd_status_destroy(peer->failure);
-  peer->failure = NULL;
+  pjrtd_status_destroy(peer->told_failure);
+  peer->failure = peer->told_failure = NULL;
 }
 
 void pjrtd_peer_has_room(pjrtd_peer *peer) {

@@ -63,6 +63,8 @@ struct pjrtd_peer {
   pjrtd_ready_list parked;     /* operations that wait until the client has read more */
   uint64_t failed_call;        /* the first quiet failure since the last Sync */
   pjrtd_status *failure;       /* owned */
+  uint64_t told_call;          /* the one that a Sync told last: its answer may be lost with the connection */
+  pjrtd_status *told_failure;  /* owned */
   char client_name[64];        /* for logs */
 };
 

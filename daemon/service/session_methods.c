@@ -186,8 +186,10 @@ static void answer_sync(pjrtd_peer *peer, const pjrtd_frame_header *header, uint
   }
   uint8_t *bulk;
   if (pjrtd_answer_begin(peer, header, &reply.base, 0, &bulk)) pjrtd_answer_end(peer);
-  pjrtd_status_destroy(peer->failure);
-  peer->failure = NULL;
+  if (!peer->failed_call) return;
+  pjrtd_status_destroy(peer->told_failure);
+  peer->told_failure = PJRTD_TAKE(peer->failure);
+  peer->told_call = peer->failed_call;
   peer->failed_call = 0;
 }
 

@@ -485,3 +485,25 @@ def test_pjrtctl_lists_shows_and_closes(balanced: None, daemon: Daemon) -> None:
                                     (["ls", "x"], 2, "takes no session"), (["drop", "x"], 2, 'knows no "drop"')):
             done = ctl(daemon, "session", *words)
             assert done.returncode == status and said in done.stderr, done
+
+
+def test_a_failure_whose_telling_may_be_lost_is_told_again(balanced: None, daemon: Daemon, link: str) -> None:
+    """A Sync forgets what it tells; but its answer may go with the connection."""
+    with daemon.connect(over=link) as client:
+        token, prefix = client.call("Session.Open", ttl_ns=60 * SECOND_NS).token, client.hello.id_prefix
+        failing = client.start("Buffer.Delete", buffers=[77], quiet=True)
+        assert client.call("Session.Sync").failed_call == failing
+        assert client.call("Session.Sync").failed_call == 0
+        last = client.last_call
+    with daemon.connect(over=link, last_call=last) as client:
+        client.attach(token=token, resume=True, id_prefix=prefix)
+        synced = client.call("Session.Sync")
+        assert (synced.failed_call, synced.error.code) == (failing, NOT_FOUND)
+        assert client.call("Session.Sync").failed_call == 0
+        later = client.start("Buffer.Delete", buffers=[78], quiet=True)
+        client.call("Admin.Stats")
+        last = client.last_call
+    with daemon.connect(over=link, last_call=last) as client:
+        client.attach(token=token, resume=True, id_prefix=prefix)
+        assert client.call("Session.Sync").failed_call == later, "what nobody was told comes before what is told again"
+        close(client)
