@@ -61,7 +61,12 @@ static pjrtc_session_info *read_session(pjrtc_reply_arena *arena, const Pjrtd__V
   pjrtc_session_info *info = pjrtc_reply_arena_zalloc(arena, sizeof *info);
   pjrtc_session_connection **connections = pjrtc_reply_arena_zalloc(arena, m->n_connections * sizeof *connections);
   pjrtc_session_buffer **largest = pjrtc_reply_arena_zalloc(arena, m->n_largest * sizeof *largest);
-  if (!info || !connections || !largest) return NULL;
+  pjrtc_quota_use **quotas = pjrtc_reply_arena_zalloc(arena, m->n_quotas * sizeof *quotas);
+  if (!info || !connections || !largest || !quotas) return NULL;
+  for (size_t i = 0; i < m->n_quotas; i++) {
+    if (!(quotas[i] = pjrtc_reply_arena_zalloc(arena, sizeof *quotas[i]))) return NULL;
+    *quotas[i] = (pjrtc_quota_use){sizeof *quotas[i], m->quotas[i]->setting, m->quotas[i]->used, m->quotas[i]->allowed};
+  }
   for (size_t i = 0; i < m->n_connections; i++) {
     const Pjrtd__V1__SessionConnection *from = m->connections[i];
     if (!(connections[i] = pjrtc_reply_arena_zalloc(arena, sizeof *connections[i]))) return NULL;
@@ -104,7 +109,10 @@ static pjrtc_session_info *read_session(pjrtc_reply_arena *arena, const Pjrtd__V
                                .slots = m->slots,
                                .priority = (pjrtc_priority)m->priority,
                                .home_device = m->home_device,
-                               .device_ns = m->device_ns};
+                               .device_ns = m->device_ns,
+                               .quotas = (const pjrtc_quota_use *const *)quotas,
+                               .num_quotas = m->n_quotas,
+                               .reserved_bytes = m->reserved_bytes};
   return info;
 }
 

@@ -83,6 +83,18 @@ static json_t *largest_json(const pjrtc_session_info *session) {
   return list;
 }
 
+static json_t *quotas_json(const pjrtc_session_info *session) {
+  json_t *object = json_object();
+  for (size_t i = 0; i < session->num_quotas; i++) {
+    const pjrtc_quota_use *quota = session->quotas[i];
+    json_t *use = json_object();
+    json_object_set_new(use, "used", ctl_json_unsigned(quota->used));
+    json_object_set_new(use, "allowed", quota->allowed ? ctl_json_unsigned(quota->allowed) : json_null());
+    json_object_set_new(object, quota->setting, use);
+  }
+  return object;
+}
+
 static json_t *session_json(const pjrtc_session_info *session, bool whole) {
   json_t *object = json_object();
   json_object_set_new(object, "session", ctl_json_unsigned(session->session));
@@ -102,6 +114,8 @@ static json_t *session_json(const pjrtc_session_info *session, bool whole) {
   json_object_set_new(object, "home_device", json_integer(session->home_device));
   json_object_set_new(object, "device_ns", ctl_json_unsigned(session->device_ns));
   json_object_set_new(object, "connections", connections_json(session));
+  if (whole) json_object_set_new(object, "reserved_bytes", ctl_json_unsigned(session->reserved_bytes));
+  if (whole) json_object_set_new(object, "quotas", quotas_json(session));
   if (whole) json_object_set_new(object, "largest", largest_json(session));
   return object;
 }
@@ -142,6 +156,31 @@ static void list(const ctl_common *common, const pjrtc_sessions *sessions) {
 
 /* ---- show ---- */
 
+static const char *amount(const char *setting, uint64_t value, char text[32]) {
+  if (strstr(setting, "_bytes")) return ctl_bytes(value, text);
+  snprintf(text, 32, "%" PRIu64, value);
+  return text;
+}
+
+/* Those that there is a limit for. */
+static void show_quotas(const pjrtc_session_info *session) {
+  static const char *const columns[] = {"QUOTA", "USED#", "ALLOWED#", NULL};
+  ctl_table *table = NULL;
+  char text[32];
+  for (size_t i = 0; i < session->num_quotas; i++) {
+    const pjrtc_quota_use *quota = session->quotas[i];
+    if (!quota->allowed) continue;
+    if (!table) {
+      putchar('\n');
+      table = ctl_table_create(columns, true);
+    }
+    ctl_table_add(table, "%s", quota->setting);
+    ctl_table_add(table, "%s", amount(quota->setting, quota->used, text));
+    ctl_table_add(table, "%s", amount(quota->setting, quota->allowed, text));
+  }
+  if (table) ctl_table_print(table);
+}
+
 static void show(const ctl_common *common, const pjrtc_session_info *session) {
   if (common->json) {
     ctl_json_print(session_json(session, true));
@@ -165,6 +204,7 @@ static void show(const ctl_common *common, const pjrtc_session_info *session) {
   ROW("buffers", "%" PRIu64, session->buffers);
   ROW("slots", "%" PRIu64, session->slots);
   ROW("in buffers", "%s", ctl_bytes(session->buffer_bytes, text));
+  ROW("for calls under way", "%s", ctl_bytes(session->reserved_bytes, text));
   ROW("programs", "%" PRIu64, session->programs);
   ROW("calls in flight", "%" PRIu64, session->calls_in_flight);
   ROW("priority", "%s", priority_text(session));
@@ -178,6 +218,7 @@ static void show(const ctl_common *common, const pjrtc_session_info *session) {
   free(owner);
   free(state);
   free(users);
+  show_quotas(session);
   if (!session->num_largest) return;
   putchar('\n');
   table = ctl_table_create(buffer_columns, true);

@@ -32,7 +32,7 @@ typedef struct {
 typedef enum { PJRTD_SESSION_HOME_FIRST, PJRTD_SESSION_HOME_LEAST_LOADED } pjrtd_session_home;
 
 /* settings_table.c asserts it. */
-#define PJRTD_NUM_SETTINGS 29
+#define PJRTD_NUM_SETTINGS 36
 
 /* Fields are named as the settings are; deploy/pjrtd.conf says what each does. Texts are owned and never NULL. */
 typedef struct pjrtd_settings {
@@ -55,6 +55,13 @@ typedef struct pjrtd_settings {
   uint64_t max_sessions;
   uint64_t max_session_programs;
   uint64_t max_session_slots;
+  uint64_t max_session_device_bytes; /* 0, as in the next six: no limit of its own */
+  uint64_t max_identity_device_bytes;
+  uint64_t max_identity_buffers;
+  uint64_t max_identity_programs;
+  uint64_t max_identity_sessions;
+  uint64_t max_identity_calls_in_flight;
+  uint64_t max_identity_queued_bytes;
   uint64_t max_queued_bytes;
   uint64_t client_stall_seconds;
   uint64_t handshake_seconds;

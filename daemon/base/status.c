@@ -12,13 +12,15 @@ struct pjrtd_status {
   pjrtd_code code;
   bool has_argument;
   bool is_static;
+  bool of_memory;
   uint32_t argument_index;
   uint64_t origin_call;
   uint64_t retry_after_ns;
-  char *message;  /* owned; NULL reads as "" */
-  char *hint;     /* owned */
-  char *expected; /* owned */
-  char *actual;   /* owned */
+  char *message;            /* owned; NULL reads as "" */
+  char *hint;               /* owned */
+  char *expected;           /* owned */
+  char *actual;             /* owned */
+  pjrtd_shortage *shortage; /* owned; NULL: none */
 };
 
 static pjrtd_status oom_status = {
@@ -122,7 +124,14 @@ void pjrtd_status_destroy(pjrtd_status *status) {
   pjrtd_free(status->hint);
   pjrtd_free(status->expected);
   pjrtd_free(status->actual);
+  pjrtd_free(status->shortage);
   pjrtd_free(status);
+}
+
+static bool copy_shortage(pjrtd_shortage **slot, const pjrtd_shortage *shortage) {
+  if (!shortage) return true;
+  *slot = pjrtd_memdup(shortage, sizeof *shortage);
+  return *slot != NULL;
 }
 
 static bool copy_text(char **slot, const char *text) {
@@ -140,12 +149,14 @@ static pjrtd_status *own(pjrtd_status *status, bool *out_own) {
   if (copy) {
     atomic_init(&copy->references, 1);
     copy->code = status->code;
+    copy->of_memory = status->of_memory;
     copy->has_argument = status->has_argument;
     copy->argument_index = status->argument_index;
     copy->origin_call = status->origin_call;
     copy->retry_after_ns = status->retry_after_ns;
     if (copy_text(&copy->message, status->message) && copy_text(&copy->hint, status->hint) &&
-        copy_text(&copy->expected, status->expected) && copy_text(&copy->actual, status->actual)) {
+        copy_text(&copy->expected, status->expected) && copy_text(&copy->actual, status->actual) &&
+        copy_shortage(&copy->shortage, status->shortage)) {
       pjrtd_status_destroy(status);
       return copy;
     }
@@ -180,6 +191,25 @@ pjrtd_status *pjrtd_status_context(pjrtd_status *status, const char *format, ...
   return status;
 }
 
+pjrtd_status *pjrtd_status_append(pjrtd_status *status, const char *format, ...) {
+  bool mine;
+  if (!status) return NULL;
+  status = own(status, &mine);
+  if (!mine) return status;
+  va_list args;
+  va_start(args, format);
+  char *more = format_text(format, args);
+  va_end(args);
+  size_t size = more ? strlen(pjrtd_status_message(status)) + strlen(more) + 1 : 0;
+  char *message = more ? pjrtd_malloc(size) : NULL;
+  if (message) {
+    snprintf(message, size, "%s%s", pjrtd_status_message(status), more);
+    replace(&status->message, message);
+  }
+  pjrtd_free(more);
+  return status;
+}
+
 pjrtd_status *pjrtd_status_with_hint(pjrtd_status *status, const char *format, ...) {
   bool mine;
   if (!status) return NULL;
@@ -190,6 +220,19 @@ pjrtd_status *pjrtd_status_with_hint(pjrtd_status *status, const char *format, .
   char *hint = format_text(format, args);
   va_end(args);
   if (hint) replace(&status->hint, hint);
+  return status;
+}
+
+pjrtd_status *pjrtd_status_add_hint(pjrtd_status *status, const char *format, ...) {
+  if (!status) return NULL;
+  va_list args;
+  va_start(args, format);
+  char *more = format_text(format, args);
+  va_end(args);
+  char *before = pjrtd_strdup(pjrtd_status_hint(status));
+  if (more && before) status = pjrtd_status_with_hint(status, "%s%s%s", before, *before ? "; " : "", more);
+  pjrtd_free(before);
+  pjrtd_free(more);
   return status;
 }
 
@@ -230,6 +273,25 @@ pjrtd_status *pjrtd_status_with_retry(pjrtd_status *status, uint64_t retry_after
   return status;
 }
 
+pjrtd_status *pjrtd_status_with_shortage(pjrtd_status *status, const pjrtd_shortage *shortage) {
+  bool mine;
+  if (!status) return NULL;
+  status = own(status, &mine);
+  pjrtd_shortage *copy = NULL;
+  if (!mine || !copy_shortage(&copy, shortage)) return status;
+  pjrtd_free(status->shortage);
+  status->shortage = copy;
+  return status;
+}
+
+pjrtd_status *pjrtd_status_of_memory(pjrtd_status *status) {
+  bool mine;
+  if (!status) return NULL;
+  status = own(status, &mine);
+  if (mine) status->of_memory = true;
+  return status;
+}
+
 pjrtd_code pjrtd_status_code(const pjrtd_status *status) {
   return status ? status->code : PJRTD_CODE_OK;
 }
@@ -256,4 +318,10 @@ uint64_t pjrtd_status_origin(const pjrtd_status *status) {
 }
 uint64_t pjrtd_status_retry_ns(const pjrtd_status *status) {
   return status ? status->retry_after_ns : 0;
+}
+const pjrtd_shortage *pjrtd_status_shortage(const pjrtd_status *status) {
+  return status ? status->shortage : NULL;
+}
+bool pjrtd_status_is_of_memory(const pjrtd_status *status) {
+  return status && status->of_memory;
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/alloc.h"
+#include "base/shortage.h"
 
 /* PJRT's and gRPC's codes. */
 typedef enum {
@@ -54,7 +55,11 @@ PJRTD_DEFINE_CLEANUP(pjrtd_status)
 
 /* These take `status` and return it, or a changed copy where it is shared. Failing to allocate leaves it as it was. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_status_context(pjrtd_status *status, const char *format, ...) PJRTD_PRINTF(2, 3);
+/* Behind the message, as it is. */
+PJRTD_MUST_USE pjrtd_status *pjrtd_status_append(pjrtd_status *status, const char *format, ...) PJRTD_PRINTF(2, 3);
 PJRTD_MUST_USE pjrtd_status *pjrtd_status_with_hint(pjrtd_status *status, const char *format, ...) PJRTD_PRINTF(2, 3);
+/* Beside the hint that there is. */
+PJRTD_MUST_USE pjrtd_status *pjrtd_status_add_hint(pjrtd_status *status, const char *format, ...) PJRTD_PRINTF(2, 3);
 PJRTD_MUST_USE pjrtd_status *pjrtd_status_with_code(pjrtd_status *status, pjrtd_code code);
 /* Which argument, what was expected and what came. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_status_with_argument(pjrtd_status *status, uint32_t index, const char *expected,
@@ -62,6 +67,10 @@ PJRTD_MUST_USE pjrtd_status *pjrtd_status_with_argument(pjrtd_status *status, ui
 /* The call that failed first: kept where it is known already. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_status_with_origin(pjrtd_status *status, uint64_t call);
 PJRTD_MUST_USE pjrtd_status *pjrtd_status_with_retry(pjrtd_status *status, uint64_t retry_after_ns);
+/* Copies what `shortage` says. */
+PJRTD_MUST_USE pjrtd_status *pjrtd_status_with_shortage(pjrtd_status *status, const pjrtd_shortage *shortage);
+/* Memory that buffers are made of ran out: whoever knows whose they are should say more (state/memory_report.h). */
+PJRTD_MUST_USE pjrtd_status *pjrtd_status_of_memory(pjrtd_status *status);
 
 pjrtd_code pjrtd_status_code(const pjrtd_status *status);
 /* These are borrowed until the status is changed or destroyed; "" where there is none. */
@@ -73,6 +82,9 @@ const char *pjrtd_status_argument_expected(const pjrtd_status *status);
 const char *pjrtd_status_argument_actual(const pjrtd_status *status);
 uint64_t pjrtd_status_origin(const pjrtd_status *status);
 uint64_t pjrtd_status_retry_ns(const pjrtd_status *status);
+/* NULL: none is known. */
+const pjrtd_shortage *pjrtd_status_shortage(const pjrtd_status *status);
+bool pjrtd_status_is_of_memory(const pjrtd_status *status);
 
 #define PJRTD_INVALID(...) pjrtd_status_make(PJRTD_CODE_INVALID_ARGUMENT, __VA_ARGS__)
 #define PJRTD_INTERNAL(...) pjrtd_status_make(PJRTD_CODE_INTERNAL, __VA_ARGS__)

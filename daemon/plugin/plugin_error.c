@@ -32,6 +32,7 @@ pjrtd_status *pjrtd_plugin_take_error(const pjrtd_plugin *plugin, PJRT_Error *er
   pjrtd_status *status = make(value, message.message, message.message_size);
   PJRTD_ARGS(Error_Destroy, destroy, .error = error);
   api->PJRT_Error_Destroy(&destroy);
+  if (value == PJRTD_CODE_RESOURCE_EXHAUSTED) status = pjrtd_status_of_memory(status);
   return status;
 }
 

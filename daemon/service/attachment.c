@@ -10,6 +10,7 @@
 static void enter(pjrtd_peer *peer, pjrtd_session *session) {
   peer->session = session;
   peer->conversation = ++session->runtime->last_conversation;
+  if (!pjrtd_identity_same(&peer->identity, &session->identity)) session->account->shared = true;
   peer->next_of_session = session->peers;
   peer->session_link = &session->peers;
   if (peer->next_of_session) peer->next_of_session->session_link = &peer->next_of_session;

@@ -7,6 +7,7 @@
 #include "service/call.h"
 #include "service/convert.h"
 #include "service/staging.h"
+#include "state/memory_report.h"
 
 typedef struct {
   pjrtd_call call;        /* first */
@@ -93,6 +94,13 @@ static void download_run(pjrtd_job *job) {
       pjrtd_device_buffer_read(download->buffer->device_buffer, download->staging->data, download->staging->size_bytes);
 }
 
+static void download_fail(download_call *download, pjrtd_status *status) {
+  const pjrtd_device_buffer *from = download->buffer->device_buffer;
+  const pjrtd_device *device = from ? pjrtd_device_buffer_device(from) : NULL;
+  pjrtd_call_fail(&download->call, pjrtd_memory_report(download->call.account, device, status));
+  download_free(download);
+}
+
 static void download_done(pjrtd_job *job) {
   download_call *download = (download_call *)((char *)job - offsetof(download_call, job));
   pjrtd_runtime_job_ended(download->call.runtime);
@@ -101,8 +109,7 @@ static void download_done(pjrtd_job *job) {
   if (download->abandoned) {
     download_free(download);
   } else if (download->error) {
-    pjrtd_call_fail(&download->call, PJRTD_TAKE(download->error));
-    download_free(download);
+    download_fail(download, PJRTD_TAKE(download->error));
   } else {
     send_data(download, download->staging->data, download->staging->size_bytes);
   }
@@ -131,8 +138,7 @@ static void download_ready(pjrtd_operation *operation) {
       return;
     }
   }
-  pjrtd_call_fail(call, status);
-  download_free(download);
+  download_fail(download, status);
 }
 
 pjrtd_status *pjrtd_handle_buffer_download(pjrtd_request *request) {

@@ -8,6 +8,7 @@
 #include "service/call.h"
 #include "service/convert.h"
 #include "service/staging.h"
+#include "state/memory_report.h"
 
 typedef struct {
   pjrtd_call call;      /* first */
@@ -16,6 +17,7 @@ typedef struct {
   const pjrtd_memory *memory;
   pjrtd_tensor_type type;
   int64_t dims[PJRTD_MAX_RANK];
+  pjrtd_reservation reservation;
   pjrtd_staging *pages; /* owned until the plugin has them */
   pjrtd_staging *lent;  /* what it was given, as long as that is there */
   pjrtd_job job;
@@ -33,6 +35,7 @@ static void on_pages_released(void *user, pjrtd_status *error) {
 static void upload_free(upload_call *upload) {
   if (upload->lent) upload->lent->watcher = NULL;
   pjrtd_staging_destroy(upload->pages);
+  pjrtd_reservation_end(&upload->reservation);
   pjrtd_resource_release(&upload->buffer->resource);
   pjrtd_call_end(&upload->call);
 }
@@ -73,6 +76,7 @@ static void answer(pjrtd_peer *peer, const pjrtd_frame_header *header, const pjr
 }
 
 static void upload_fail(upload_call *upload, pjrtd_status *status) {
+  status = pjrtd_memory_report(upload->call.account, upload->device, status);
   status = pjrtd_status_with_origin(status, upload->call.header.call);
   pjrtd_resource_set_failed(&upload->buffer->resource, pjrtd_status_retain(status));
   pjrtd_call_fail(&upload->call, status);
@@ -153,14 +157,18 @@ static pjrtd_status *upload_items(pjrtd_request *request, const pjrtd_tensor_typ
                                   const pjrtd_device *device, const pjrtd_memory *memory, pjrtd_buffer *buffer) {
   pjrtd_runtime *runtime = request->peer->runtime;
   char text[PJRTD_TENSOR_TYPE_TEXT];
-  pjrtd_staging *pages;
-  PJRTD_TRY(pjrtd_staging_create(runtime, bytes, pjrtd_tensor_type_format(type, text), &pages));
-  upload_call *upload;
-  pjrtd_status *status = pjrtd_call_create(request, sizeof *upload, 1, NULL, upload_abandon, &upload);
+  pjrtd_staging *pages = NULL;
+  upload_call *upload = NULL;
+  pjrtd_reservation reservation;
+  PJRTD_TRY(pjrtd_reservation_make(request->peer->session->account, bytes, 0, "the upload", &reservation));
+  pjrtd_status *status = pjrtd_staging_create(runtime, bytes, pjrtd_tensor_type_format(type, text), &pages);
+  if (!status) status = pjrtd_call_create(request, sizeof *upload, 1, NULL, upload_abandon, &upload);
   if (status) {
+    pjrtd_reservation_end(&reservation);
     pjrtd_staging_destroy(pages);
     return status;
   }
+  upload->reservation = reservation;
   upload->pages = upload->lent = pages;
   pages->watcher = &upload->lent;
   upload->buffer = buffer;
@@ -205,12 +213,14 @@ pjrtd_status *pjrtd_handle_buffer_upload(pjrtd_request *request) {
     status = PJRTD_INVALID("data_bytes is %" PRIu64 ", but %u bytes came with the request: all or none", bytes, came);
   if (!status) status = find_place(peer->session, upload, &device, &memory);
   if (!status && came == bytes) {
-    status = pjrtd_runtime_check_memory(peer->runtime, bytes, "the upload");
+    status = pjrtd_account_check(peer->session->account, PJRTD_QUOTA_DEVICE_BYTES, bytes, "the upload");
+    if (!status) status = pjrtd_runtime_check_memory(peer->runtime, bytes, "the upload");
     if (!status) status = upload_inline(request, &type, device, memory, buffer);
   } else if (!status) {
     status = upload_items(request, &type, bytes, device, memory, buffer);
   }
   if (status) {
+    status = pjrtd_memory_report(peer->session->account, device, status);
     status = pjrtd_status_with_origin(status, request->header->call);
     pjrtd_resource_set_failed(&buffer->resource, pjrtd_status_retain(status));
   }

@@ -98,6 +98,13 @@ static void on_deadline(pjrtd_deadline *deadline) {
   if (runtime->flush) runtime->flush(runtime->flush_user);
 }
 
+/* One call at a time is always allowed, however big. */
+static pjrtd_status *check_identity(const pjrtd_account *account, size_t bytes) {
+  PJRTD_TRY(pjrtd_account_check(account, PJRTD_QUOTA_CALLS, 1, "the call"));
+  if (!account->owner->used[PJRTD_QUOTA_CALLS]) return PJRTD_OK;
+  return pjrtd_account_check(account, PJRTD_QUOTA_QUEUED_BYTES, bytes, "the call");
+}
+
 pjrtd_status *pjrtd_call_create(const pjrtd_request *request, size_t size_bytes, uint32_t num_holds,
                                 void (*ready)(pjrtd_operation *operation),
                                 void (*abandon)(pjrtd_call *call, pjrtd_status *why), void *out_call) {
@@ -120,6 +127,8 @@ pjrtd_status *pjrtd_call_create(const pjrtd_request *request, size_t size_bytes,
                                                  peer->calls.count, peer->call_bytes),
                                "wait for answers before sending more, or raise max_queued_bytes"),
         1000000);
+  pjrtd_account *account = peer->session ? peer->session->account : NULL;
+  if (account) PJRTD_TRY(check_identity(account, total_bytes));
   PJRTD_TRY(pjrtd_id_map_reserve(&peer->calls, 1));
   pjrtd_call *call = pjrtd_calloc(1, total_bytes - request->header->bulk_bytes);
   if (!call) return pjrtd_status_oom();
@@ -149,6 +158,11 @@ pjrtd_status *pjrtd_call_create(const pjrtd_request *request, size_t size_bytes,
     peer->oldest = call;
   peer->newest = call;
   peer->call_bytes += total_bytes;
+  if (account) {
+    call->account = pjrtd_account_retain(account);
+    pjrtd_account_charge(account, PJRTD_QUOTA_CALLS, 1);
+    pjrtd_account_charge(account, PJRTD_QUOTA_QUEUED_BYTES, total_bytes);
+  }
   peer->runtime->stats.calls_in_flight++;
   *(pjrtd_call **)out_call = call;
   return PJRTD_OK;
@@ -165,6 +179,10 @@ void pjrtd_call_detach(pjrtd_call *call) {
   if (!peer) return;
   call->peer = NULL;
   peer->call_bytes -= call->size_bytes;
+  if (call->account) {
+    pjrtd_account_give_back(call->account, PJRTD_QUOTA_CALLS, 1);
+    pjrtd_account_give_back(call->account, PJRTD_QUOTA_QUEUED_BYTES, call->size_bytes);
+  }
   if (call->operation.list == &peer->parked) pjrtd_operation_end(&call->operation);
   pjrtd_deadlines_remove(&call->runtime->deadlines, &call->deadline);
   pjrtd_id_map_remove(&peer->calls, call->header.call);
@@ -185,6 +203,7 @@ void pjrtd_call_detach(pjrtd_call *call) {
 void pjrtd_call_end(pjrtd_call *call) {
   pjrtd_call_detach(call);
   pjrtd_operation_end(&call->operation);
+  pjrtd_account_release(call->account);
   pjrtd_free(call);
 }
 

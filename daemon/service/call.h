@@ -65,7 +65,8 @@ void pjrtd_answer_error(pjrtd_peer *peer, const pjrtd_frame_header *request, pjr
 struct pjrtd_call {
   pjrtd_operation operation;
   pjrtd_runtime *runtime;
-  pjrtd_peer *peer; /* NULL once answered, or once the connection is gone */
+  pjrtd_peer *peer;       /* NULL once answered, or once the connection is gone */
+  pjrtd_account *account; /* retained: of the session that it is of; NULL where the connection has none */
   pjrtd_call *older, *newer;
   pjrtd_frame_header header;
   size_t size_bytes; /* of this allocation, and what else the method counted */

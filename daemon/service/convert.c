@@ -19,6 +19,40 @@ const char *pjrtd_valid_text(const char *text, char **slot) {
   return *slot ? *slot : "out of memory for the error's text";
 }
 
+static void fill_shortage(pjrtd_error_message *out_message, const pjrtd_shortage *shortage) {
+  Pjrtd__V1__Error *error = &out_message->message;
+  if (shortage->setting) {
+    pjrtd__v1__quota_use__init(&out_message->quota);
+    out_message->quota.setting = (char *)shortage->setting;
+    out_message->quota.used = shortage->used;
+    out_message->quota.allowed = shortage->allowed;
+    error->quota = &out_message->quota;
+    error->needed = shortage->needed;
+  }
+  for (size_t i = 0; i < shortage->num_biggest; i++) {
+    const pjrtd_buffer_detail *from = &shortage->biggest[i];
+    Pjrtd__V1__BufferDetail *to = out_message->biggest_list[i] = &out_message->biggest[i];
+    pjrtd__v1__buffer_detail__init(to);
+    to->session = from->session;
+    to->buffer = from->buffer;
+    to->bytes = from->bytes;
+    to->type = (char *)from->type;
+    to->device = from->device;
+    to->slot = (char *)from->slot;
+  }
+  error->biggest = out_message->biggest_list;
+  error->n_biggest = shortage->num_biggest;
+  for (size_t i = 0; i < shortage->num_allocator; i++) {
+    Pjrtd__V1__Attribute *to = out_message->allocator_list[i] = &out_message->allocator[i];
+    pjrtd__v1__attribute__init(to);
+    to->name = (char *)shortage->allocator[i].name;
+    to->value_case = PJRTD__V1__ATTRIBUTE__VALUE_INTEGER;
+    to->integer = shortage->allocator[i].value;
+  }
+  error->allocator = out_message->allocator_list;
+  error->n_allocator = shortage->num_allocator;
+}
+
 void pjrtd_error_message_fill(pjrtd_error_message *out_message, const pjrtd_status *status) {
   static char *mended;
   pjrtd__v1__error__init(&out_message->message);
@@ -34,6 +68,7 @@ void pjrtd_error_message_fill(pjrtd_error_message *out_message, const pjrtd_stat
     out_message->argument.actual = (char *)pjrtd_status_argument_actual(status);
     out_message->message.argument = &out_message->argument;
   }
+  if (pjrtd_status_shortage(status)) fill_shortage(out_message, pjrtd_status_shortage(status));
 }
 
 void pjrtd_type_message_fill(Pjrtd__V1__TensorType *out_message, const pjrtd_tensor_type *type) {

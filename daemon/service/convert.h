@@ -7,6 +7,9 @@
 typedef struct {
   Pjrtd__V1__Error message;
   Pjrtd__V1__ArgumentDetail argument;
+  Pjrtd__V1__QuotaUse quota;
+  Pjrtd__V1__BufferDetail biggest[PJRTD_MAX_BIGGEST], *biggest_list[PJRTD_MAX_BIGGEST];
+  Pjrtd__V1__Attribute allocator[PJRTD_MAX_ALLOCATOR_STATS], *allocator_list[PJRTD_MAX_ALLOCATOR_STATS];
 } pjrtd_error_message;
 /* Borrows `status` and `out_message`'s own parts: neither may move or go while the message is used. Text that is not
  * UTF-8 is mended in a static buffer, so one message at a time. */

@@ -123,7 +123,24 @@ static pjrtd_status *check_donation(const pjrtd_execute_work *work) {
   return PJRTD_OK;
 }
 
-pjrtd_status *pjrtd_execute_check(const pjrtd_execute_work *work) {
+/* Outputs take memory; arguments that they take the place of give theirs, and their room on the account that they are
+ * on: that of a slot which got the output already is on none. */
+static pjrtd_status *reserve(pjrtd_execute_work *work, const pjrtd_program_info *info) {
+  uint64_t bytes = work->program->output_bytes, memory_bytes = bytes;
+  for (size_t i = 0; info->any_donated && i < work->num_args; i++) {
+    const pjrtd_buffer *buffer = work->args[i];
+    if (!buffer || !pjrtd_execute_is_donated(work, i)) continue;
+    memory_bytes -= buffer->bytes < memory_bytes ? buffer->bytes : memory_bytes;
+    if (buffer->account == work->account) bytes -= buffer->bytes < bytes ? buffer->bytes : bytes;
+  }
+  /* What a run has beside the last step's outputs is as much as it has beside its arguments. */
+  uint64_t beside = (work->sets_of_outputs - 1) * memory_bytes;
+  if (__builtin_add_overflow(bytes, beside, &bytes)) bytes = UINT64_MAX;
+  if (__builtin_add_overflow(memory_bytes, beside, &memory_bytes)) memory_bytes = UINT64_MAX;
+  return pjrtd_reservation_make(work->account, bytes, memory_bytes, "the program's output", &work->reservation);
+}
+
+pjrtd_status *pjrtd_execute_check(pjrtd_execute_work *work) {
   const pjrtd_program_info *info = work->program->info;
   PJRTD_TRY(check_counts(work, info));
   size_t next_inline = 0;
@@ -156,5 +173,5 @@ pjrtd_status *pjrtd_execute_check(const pjrtd_execute_work *work) {
       return pjrtd_status_make(PJRTD_CODE_UNIMPLEMENTED, "program '%s': result %zu cannot be taken: %s", info->name, i,
                                info->outputs[i].unsupported);
   if (info->any_donated) PJRTD_TRY(check_donation(work));
-  return pjrtd_runtime_check_memory(work->program->runtime, work->program->output_bytes, "the program's output");
+  return reserve(work, info);
 }

@@ -82,7 +82,7 @@ static void answer_with_copies(pjrtd_request *request, pjrtd_execute_work *work,
   PJRTD_AUTO_FREE uint8_t *copies = pjrtd_malloc(fetch_bytes(work));
   pjrtd_status *status = copies ? read_fetched(work, copies) : pjrtd_status_oom();
   if (status)
-    pjrtd_answer_error(request->peer, request->header, status);
+    pjrtd_answer_error(request->peer, request->header, pjrtd_execute_explain(work, status));
   else
     pjrtd_execute_answer(request->peer, request->header, work, copies, execute_ns);
 }
@@ -91,14 +91,15 @@ static void answer_with_copies(pjrtd_request *request, pjrtd_execute_work *work,
 static pjrtd_status *run_now(pjrtd_request *request, pjrtd_execute_work *work) {
   pjrtd_runtime *runtime = request->peer->runtime;
   PJRTD_TRY(pjrtd_execute_check(work));
-  PJRTD_TRY(pjrtd_execute_prepare(work));
+  pjrtd_status *status = pjrtd_execute_prepare(work);
+  if (status) return status;
   pjrtd_execute_call call = {.args = work->device_args,
                              .num_args = work->num_args,
                              .non_donatable = work->non_donatable,
                              .num_non_donatable = work->num_non_donatable};
   bool pending;
   uint64_t started_ns = pjrtd_clock_now_ns();
-  pjrtd_status *status = pjrtd_executable_execute(work->program->executable, &call, work->device_outputs, &pending);
+  status = pjrtd_executable_execute(work->program->executable, &call, work->device_outputs, &pending);
   uint64_t execute_ns = pjrtd_clock_now_ns() - started_ns;
   work->program->measured_ns = execute_ns;
   pjrtd_share_charge(request->peer->session->share, work->program->info->devices[0]->index, execute_ns);
@@ -131,7 +132,7 @@ static void execute_free(execute_call *execute) {
 }
 
 static void execute_fail(execute_call *execute, pjrtd_status *status) {
-  status = pjrtd_status_with_origin(status, execute->call.header.call);
+  status = pjrtd_status_with_origin(pjrtd_execute_explain(&execute->work, status), execute->call.header.call);
   pjrtd_execute_poison(&execute->work, status);
   pjrtd_call_fail(&execute->call, status);
   execute_free(execute);
@@ -194,7 +195,7 @@ static void fetch_done(pjrtd_job *job) {
   if (job->refusal) execute->error = PJRTD_TAKE(job->refusal);
   execute->submitted = false;
   if (execute->error) {
-    pjrtd_call_fail(&execute->call, PJRTD_TAKE(execute->error));
+    pjrtd_call_fail(&execute->call, pjrtd_execute_explain(&execute->work, PJRTD_TAKE(execute->error)));
     execute_free(execute);
   } else {
     answer_and_free(execute);
@@ -251,7 +252,7 @@ static void execute_finish(execute_call *execute) {
   }
   pjrtd_status *status = fetch(execute);
   if (!status) return;
-  pjrtd_call_fail(&execute->call, status);
+  pjrtd_call_fail(&execute->call, pjrtd_execute_explain(work, status));
   execute_free(execute);
 }
 
@@ -354,7 +355,7 @@ pjrtd_status *pjrtd_handle_execute(pjrtd_request *request) {
       }
     }
     if (status) {
-      status = pjrtd_status_with_origin(status, request->header->call);
+      status = pjrtd_status_with_origin(pjrtd_execute_explain(&work, status), request->header->call);
       pjrtd_execute_poison(&work, status);
     }
     pjrtd_execute_release(&work);

@@ -190,6 +190,8 @@ pjrtd_status *pjrtd_execute_resolve(pjrtd_request *request, const Pjrtd__V1__Exe
   pjrtd_execute_work *work = out_work;
   memset(work, 0, sizeof *work);
   arrays->block = NULL;
+  work->account = request->peer->session->account;
+  work->sets_of_outputs = repeated ? 2 : 1;
   work->device_outputs = arrays->device_outputs;
   PJRTD_TRY(make_room(work, wanted, arrays));
   /* Arguments first: an execution cannot use its own output. The outputs get their names whatever comes, to be poisoned
@@ -219,6 +221,7 @@ void pjrtd_execute_release(pjrtd_execute_work *work) {
   for (size_t i = 0; i < work->num_slot_args; i++)
     pjrtd_resource_release(&work->args[work->slot_args[i].position]->resource);
   pjrtd_free(PJRTD_TAKE(work->inline_data));
+  pjrtd_reservation_end(&work->reservation);
 }
 
 /* ---- what outlives the request ---- */

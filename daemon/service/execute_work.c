@@ -63,14 +63,20 @@ void pjrtd_execute_unprepare(pjrtd_execute_work *work) {
   }
 }
 
+pjrtd_status *pjrtd_execute_explain(const pjrtd_execute_work *work, pjrtd_status *error) {
+  const pjrtd_program_info *info = work->program ? work->program->info : NULL;
+  return pjrtd_memory_report(work->account, info && info->num_devices ? info->devices[0] : NULL, error);
+}
+
 pjrtd_status *pjrtd_execute_settle(pjrtd_execute_work *work, pjrtd_status *error) {
   const pjrtd_program_info *info = work->program->info;
   size_t consumed = 0;
   for (size_t i = 0; info->any_donated && i < work->num_args; i++)
     if (work->args[i] && pjrtd_execute_is_donated(work, i)) consumed += pjrtd_buffer_update_consumed(work->args[i]);
+  error = pjrtd_execute_explain(work, error);
   if (error && consumed)
-    error = pjrtd_status_with_hint(error, "it had consumed %zu of its donated arguments: upload or compute them again",
-                                   consumed);
+    error = pjrtd_status_add_hint(error, "it had consumed %zu of its donated arguments: upload or compute them again",
+                                  consumed);
   for (size_t i = 0; i < work->num_outputs; i++) {
     pjrtd_buffer *buffer = work->outputs[i];
     if (!buffer) continue;
@@ -81,6 +87,7 @@ pjrtd_status *pjrtd_execute_settle(pjrtd_execute_work *work, pjrtd_status *error
       work->device_outputs[i] = NULL;
     }
   }
+  pjrtd_reservation_end(&work->reservation);
   pjrtd_execute_unprepare(work);
   return error;
 }

@@ -4,12 +4,14 @@
 
 #include "service/call.h"
 #include "service/convert.h"
+#include "state/memory_report.h"
 
 /* Most argument or output ids of one request. */
 #define PJRTD_MAX_EXECUTE_IDS 8192
 
 typedef struct {
   pjrtd_program *program;
+  pjrtd_account *account; /* the session's; borrowed: the call retains it */
   /* Device-major. */
   pjrtd_buffer **args; /* NULL where an inline argument stands */
   size_t num_args;
@@ -37,6 +39,8 @@ typedef struct {
   /* Positions, increasing, of arguments that have a value for each step of a run. */
   const uint32_t *stacked;
   size_t num_stacked;
+  uint64_t sets_of_outputs;      /* that there are at one time: a run's next step has its own beside the last one's */
+  pjrtd_reservation reservation; /* of what it will make, while it runs */
   /* Filled by prepare. */
   pjrtd_device_buffer **device_args;    /* room for num_args; the inline ones are owned */
   pjrtd_device_buffer **device_outputs; /* all of the program's */
@@ -70,22 +74,24 @@ uint32_t pjrtd_execute_num_holds(const pjrtd_execute_work *work);
 void pjrtd_execute_hold(const pjrtd_execute_work *work, pjrtd_operation *operation);
 /* Fails all outputs. */
 void pjrtd_execute_poison(pjrtd_execute_work *work, pjrtd_status *error);
-/* Gives up the references to outputs and slots' buffers, and what was kept. */
+/* Gives up the references to outputs and slots' buffers, what was kept, and what is reserved. */
 void pjrtd_execute_release(pjrtd_execute_work *work);
 
 bool pjrtd_execute_is_stacked(const pjrtd_execute_work *work, size_t position);
 /* Whether this execution may consume the argument at `position`. The program is READY. */
 bool pjrtd_execute_is_donated(const pjrtd_execute_work *work, size_t position);
 /* Checks everything against the program (which is READY) and the buffers (which are held): count, element type,
- * dimensions, device, liveness, donation, memory. Nothing has happened on failure. Loop thread. */
-PJRTD_MUST_USE pjrtd_status *pjrtd_execute_check(const pjrtd_execute_work *work);
+ * dimensions, device, liveness, donation, memory, which is reserved. Nothing has happened on failure. Loop thread. */
+PJRTD_MUST_USE pjrtd_status *pjrtd_execute_check(pjrtd_execute_work *work);
+/* Where a failure is of memory: tells all about that (memory_report.h). */
+PJRTD_MUST_USE pjrtd_status *pjrtd_execute_explain(const pjrtd_execute_work *work, pjrtd_status *error);
 /* Fills device_args, uploading inline ones. Checked work. Loop thread, or a lane where there are many. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_execute_prepare(pjrtd_execute_work *work);
 /* Frees what prepare made of inline arguments. */
 void pjrtd_execute_unprepare(pjrtd_execute_work *work);
-/* After a run: gives kept outputs to their buffers, or fails them with `error` (NULL: success); marks donated
- * arguments. Returns `error`, which says how many of those a failed run consumed. Outputs that nobody keeps stay in
- * device_outputs until pjrtd_execute_discard. Loop thread. */
+/* After a run, or a check: ends the reservation, gives kept outputs to their buffers, or fails them with `error` (NULL:
+ * success); marks donated arguments. Returns `error`, which says how many of those a failed run consumed. Outputs that
+ * nobody keeps stay in device_outputs until pjrtd_execute_discard. Loop thread. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_execute_settle(pjrtd_execute_work *work, pjrtd_status *error);
 void pjrtd_execute_discard(pjrtd_execute_work *work);
 /* The descriptions of the fetched outputs, for a reply; returns the bytes of their data together. */

@@ -268,6 +268,7 @@ static void settle(run_call *run, const pjrtd_status *error) {
       pjrtd_resource_set_failed(&buffer->resource, PJRTD_INTERNAL("the last step consumed its own output"));
   }
   if (run->prepared) pjrtd_execute_unprepare(work);
+  pjrtd_reservation_end(&work->reservation);
 }
 
 static void run_free(run_call *run) {
@@ -283,9 +284,10 @@ static void run_free(run_call *run) {
 }
 
 static void fail(run_call *run, pjrtd_status *status) {
+  status = pjrtd_execute_explain(&run->work, status);
   if (run->run.steps)
-    status = pjrtd_status_with_hint(
-        status, "%" PRIu64 " whole steps were made before it; the slots hold what they gave", run->run.steps);
+    status = pjrtd_status_add_hint(status, "%" PRIu64 " whole steps were made before it; the slots hold what they gave",
+                                   run->run.steps);
   status = pjrtd_status_with_origin(status, run->call.header.call);
   settle(run, status);
   pjrtd_call_fail(&run->call, status);
@@ -387,6 +389,7 @@ static void slice_done(pjrtd_job *job) {
   }
   if (run->run.steps) run->work.program->measured_ns = run->run.execute_ns / run->run.steps;
   if (run->abandoned_because) {
+    run->error = pjrtd_execute_explain(&run->work, run->error);
     settle(run, run->error ? run->error : run->abandoned_because);
     run_free(run);
     return;

@@ -29,6 +29,7 @@ typedef struct {
   char commands[MAX_CONNECTIONS][16];
   Pjrtd__V1__SessionBuffer largest[MAX_LARGEST], *largest_list[MAX_LARGEST];
   Pjrtd__V1__TensorType types[MAX_LARGEST];
+  Pjrtd__V1__QuotaUse quotas[2 * PJRTD_QUOTA_KINDS], *quota_list[2 * PJRTD_QUOTA_KINDS];
 } entry;
 
 static bool may_see(const pjrtd_peer *peer, const pjrtd_session *session) {
@@ -82,47 +83,15 @@ static void list_connections(const pjrtd_session *session, entry *to) {
   to->info.connections = to->connection_list;
 }
 
-typedef struct {
-  const pjrtd_buffer *buffers[MAX_LARGEST];
-  const char *slots[MAX_LARGEST]; /* NULL: it has an id */
-  uint32_t count;
-} largest;
-
-static void consider(largest *found, uint32_t most, const pjrtd_buffer *buffer, const char *slot) {
-  if (!buffer->device_buffer || (found->count == most && buffer->bytes <= found->buffers[found->count - 1]->bytes))
-    return;
-  uint32_t at = found->count < most ? found->count++ : found->count - 1;
-  for (; at && found->buffers[at - 1]->bytes < buffer->bytes; at--) {
-    found->buffers[at] = found->buffers[at - 1];
-    found->slots[at] = found->slots[at - 1];
-  }
-  found->buffers[at] = buffer;
-  found->slots[at] = slot;
-}
-
 static void list_largest(listing *list, pjrtd_session *session, entry *to) {
-  const pjrtd_id_map *map = &session->resources[PJRTD_ID_BUFFER];
-  largest found = {.count = 0};
-  uint32_t most = list->num_largest;
-  uint64_t places = pjrtd_id_map_slots(map), mark = pjrtd_buffer_new_mark();
-  for (uint64_t i = 0; most && i < places && list->scans_left; i++, list->scans_left--) {
-    pjrtd_buffer *buffer = pjrtd_id_map_slot(map, i);
-    if (!buffer || buffer->seen == mark) continue;
-    buffer->seen = mark;
-    consider(&found, most, buffer, NULL);
-  }
-  for (size_t i = 0; most && i < session->slots.capacity && list->scans_left; i++, list->scans_left--) {
-    const pjrtd_slot *slot = pjrtd_slots_at(&session->slots, i);
-    if (!slot || slot->value->seen == mark) continue;
-    slot->value->seen = mark;
-    consider(&found, most, slot->value, slot->name);
-  }
-  for (uint32_t i = 0; i < found.count; i++) {
+  pjrtd_big_buffer found[MAX_LARGEST];
+  uint32_t count = pjrtd_session_find_biggest(session, false, list->num_largest, &list->scans_left, found);
+  for (uint32_t i = 0; i < count; i++) {
     Pjrtd__V1__SessionBuffer *buffer = to->largest_list[i] = &to->largest[i];
-    const pjrtd_buffer *from = found.buffers[i];
+    const pjrtd_buffer *from = found[i].buffer;
     pjrtd__v1__session_buffer__init(buffer);
-    if (found.slots[i])
-      buffer->slot = (char *)found.slots[i];
+    if (found[i].slot)
+      buffer->slot = (char *)found[i].slot;
     else
       buffer->buffer = from->id;
     buffer->bytes = from->bytes;
@@ -131,7 +100,29 @@ static void list_largest(listing *list, pjrtd_session *session, entry *to) {
     buffer->type = &to->types[i];
   }
   to->info.largest = to->largest_list;
-  to->info.n_largest = found.count;
+  to->info.n_largest = count;
+}
+
+/* Of the owner's own those that take part by token alone hear nothing. */
+static void list_quotas(const pjrtd_peer *asking, const pjrtd_session *session, entry *to) {
+  bool all = (asking->identity.rights & PJRTD_RIGHT_ADMIN) || !session->identity.local ||
+             pjrtd_identity_same(&asking->identity, &session->identity);
+  size_t count = 0;
+  for (const pjrtd_account *account = session->account; account; account = all ? account->owner : NULL)
+    for (int kind = 0; kind < PJRTD_QUOTA_KINDS; kind++) {
+      const char *setting;
+      uint64_t allowed = pjrtd_account_allowed(account, (pjrtd_quota_kind)kind, &setting);
+      if (!setting) continue;
+      Pjrtd__V1__QuotaUse *quota = to->quota_list[count] = &to->quotas[count];
+      pjrtd__v1__quota_use__init(quota);
+      quota->setting = (char *)setting;
+      quota->used = account->used[kind] + (kind == PJRTD_QUOTA_DEVICE_BYTES ? account->reserved_bytes : 0);
+      quota->allowed = allowed;
+      count++;
+    }
+  to->info.quotas = to->quota_list;
+  to->info.n_quotas = count;
+  to->info.reserved_bytes = session->account->reserved_bytes;
 }
 
 static void fill(listing *list, pjrtd_session *session, entry *to) {
@@ -144,7 +135,7 @@ static void fill(listing *list, pjrtd_session *session, entry *to) {
   to->info.buffers = session->resources[PJRTD_ID_BUFFER].count;
   to->info.slots = session->slots.count;
   to->info.programs = session->resources[PJRTD_ID_PROGRAM].count;
-  to->info.buffer_bytes = session->buffer_bytes;
+  to->info.buffer_bytes = session->account->used[PJRTD_QUOTA_DEVICE_BYTES];
   to->info.age_ns = list->now_ns - session->created_ns;
   to->info.idle_ns = list->now_ns > session->last_used_ns ? list->now_ns - session->last_used_ns : 0;
   to->info.ttl_ns = session->ttl_ns;
@@ -156,6 +147,7 @@ static void fill(listing *list, pjrtd_session *session, entry *to) {
   to->info.device_ns = pjrtd_share_device_ns(session->share);
   list_connections(session, to);
   list_largest(list, session, to);
+  list_quotas(list->asking, session, to);
 }
 
 pjrtd_status *pjrtd_handle_session_list(pjrtd_request *request) {

@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-#include "state/session.h"
+#include "state/quota.h"
 
 /* Freeing more than this can take long (unmapping pages), so another thread does it. */
 #define REAP_BYTES (1u << 20)
@@ -70,22 +70,23 @@ void pjrtd_buffer_set(pjrtd_buffer *buffer, pjrtd_device_buffer *device_buffer) 
   buffer->runtime->stats.buffer_bytes += buffer->bytes;
   buffer->device_index = pjrtd_device_buffer_device(device_buffer)->index;
   buffer->runtime->device_loads[buffer->device_index].buffer_bytes += buffer->bytes;
-  if (buffer->session) buffer->session->buffer_bytes += buffer->bytes;
+  pjrtd_account_charge(buffer->account, PJRTD_QUOTA_DEVICE_BYTES, buffer->bytes);
   pjrtd_resource_set_ready(&buffer->resource);
   if (buffer->fallback) release_fallback(buffer);
 }
 
-void pjrtd_buffer_add_name(pjrtd_buffer *buffer, pjrtd_session *session) {
+void pjrtd_buffer_add_name(pjrtd_buffer *buffer, pjrtd_account *account) {
   pjrtd_resource_retain(&buffer->resource);
   if (buffer->names++) return;
-  buffer->session = session;
-  if (session) session->buffer_bytes += buffer->bytes;
+  if (!account) return;
+  buffer->account = pjrtd_account_retain(account);
+  pjrtd_account_charge(account, PJRTD_QUOTA_DEVICE_BYTES, buffer->bytes);
 }
 
 void pjrtd_buffer_drop_name(pjrtd_buffer *buffer) {
   if (!--buffer->names) {
-    if (buffer->session) buffer->session->buffer_bytes -= buffer->bytes;
-    buffer->session = NULL;
+    pjrtd_account_give_back(buffer->account, PJRTD_QUOTA_DEVICE_BYTES, buffer->bytes);
+    pjrtd_account_release(PJRTD_TAKE(buffer->account));
   }
   pjrtd_resource_release(&buffer->resource);
 }
@@ -118,7 +119,7 @@ bool pjrtd_buffer_update_consumed(pjrtd_buffer *buffer) {
   buffer->runtime->stats.buffers--;
   buffer->runtime->stats.buffer_bytes -= buffer->bytes;
   buffer->runtime->device_loads[buffer->device_index].buffer_bytes -= buffer->bytes;
-  if (buffer->session) buffer->session->buffer_bytes -= buffer->bytes;
+  pjrtd_account_give_back(buffer->account, PJRTD_QUOTA_DEVICE_BYTES, buffer->bytes);
   buffer->bytes = 0;
   buffer->resource.state = PJRTD_RESOURCE_CONSUMED;
   return true;

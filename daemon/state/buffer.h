@@ -7,7 +7,7 @@
 typedef struct pjrtd_buffer {
   pjrtd_resource resource; /* first */
   pjrtd_runtime *runtime;
-  pjrtd_session *session;             /* whose account it is on; NULL once it has no name */
+  pjrtd_account *account;             /* retained: that it is on; NULL as long as it has no name */
   uint32_t names;                     /* ids and slots that it is known by */
   uint64_t id;                        /* the first of its ids; 0: it has none */
   pjrtd_device_buffer *device_buffer; /* owned; NULL until it is made and after it was consumed */
@@ -24,8 +24,8 @@ typedef struct pjrtd_buffer {
 PJRTD_MUST_USE pjrtd_status *pjrtd_buffer_create(pjrtd_runtime *runtime, pjrtd_buffer **out_buffer);
 /* Takes `device_buffer`, and makes the resource READY. */
 void pjrtd_buffer_set(pjrtd_buffer *buffer, pjrtd_device_buffer *device_buffer);
-/* One more name, with a reference; with the first, its bytes are on the session's account. NULL: on nobody's. */
-void pjrtd_buffer_add_name(pjrtd_buffer *buffer, pjrtd_session *session);
+/* One more name, with a reference; with the first, its bytes are on the account. NULL: on none. */
+void pjrtd_buffer_add_name(pjrtd_buffer *buffer, pjrtd_account *account);
 void pjrtd_buffer_drop_name(pjrtd_buffer *buffer);
 /* A mark that no buffer has been `seen` with. */
 uint64_t pjrtd_buffer_new_mark(void);

@@ -285,11 +285,11 @@ void pjrtd_runtime_settle(pjrtd_runtime *runtime) {
 }
 
 pjrtd_status *pjrtd_runtime_check_memory(const pjrtd_runtime *runtime, uint64_t more_bytes, const char *what) {
-  uint64_t used = runtime->stats.buffer_bytes + runtime->stats.staging_bytes;
+  uint64_t used = runtime->stats.buffer_bytes + runtime->stats.staging_bytes + runtime->reserved_bytes;
   if (more_bytes <= runtime->memory_limit_bytes && used <= runtime->memory_limit_bytes - more_bytes) return PJRTD_OK;
-  return pjrtd_status_with_hint(
+  return pjrtd_status_of_memory(pjrtd_status_with_hint(
       pjrtd_status_make(PJRTD_CODE_RESOURCE_EXHAUSTED,
                         "%s needs %" PRIu64 " bytes; buffers and transfers hold %" PRIu64 " of %" PRIu64, what,
                         more_bytes, used, runtime->memory_limit_bytes),
-      "delete buffers, or raise max_buffer_bytes");
+      "delete buffers, or raise max_buffer_bytes"));
 }

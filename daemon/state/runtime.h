@@ -14,6 +14,7 @@
 #include "state/stats.h"
 
 typedef struct pjrtd_session pjrtd_session;
+typedef struct pjrtd_account pjrtd_account;
 
 /* The kernel's account of a thread, since it began. */
 typedef struct {
@@ -58,12 +59,14 @@ typedef struct pjrtd_runtime {
   pjrtd_ready_list ready;
   pjrtd_deadlines deadlines;
   pjrtd_session *sessions;                /* a list */
+  pjrtd_account *accounts;                /* a list: of identities that have sessions (quota.h) */
   struct pjrtd_publication *publications; /* a list */
   uint64_t next_session;
   uint64_t last_conversation;
   uint64_t epoch; /* another value after each start */
   uint64_t started_ns;
   uint64_t memory_limit_bytes; /* of buffers and staging together */
+  uint64_t reserved_bytes;     /* of buffers that executions under way will make */
   uint64_t jobs_running;       /* submitted to lanes and not back */
   pjrtd_job *doomed, *last_doomed;
   uv_idle_t more; /* active while a turn left something to do: doomed jobs, ready operations */

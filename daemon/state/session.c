@@ -11,6 +11,7 @@
 #include "state/publication.h"
 
 static const char *const kind_names[PJRTD_ID_KINDS] = {"buffer", "program"};
+static const pjrtd_quota_kind quota_of[PJRTD_ID_KINDS] = {PJRTD_QUOTA_BUFFERS, PJRTD_QUOTA_PROGRAMS};
 
 static pjrtd_status *make_token(char token[PJRTD_TOKEN_CHARS + 1]) {
   static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
@@ -36,10 +37,13 @@ pjrtd_status *pjrtd_session_create(pjrtd_runtime *runtime, const pjrtd_identity 
   if (!session) return pjrtd_status_oom();
   pjrtd_status *status = make_token(session->token);
   if (!status) status = pjrtd_share_create(runtime->num_devices, &session->share);
+  if (!status) status = pjrtd_account_create(runtime, identity, &session->account);
   if (status) {
+    pjrtd_share_release(session->share);
     pjrtd_free(session);
     return status;
   }
+  session->account->session = session;
   session->runtime = runtime;
   session->home = pjrtd_home_choose(runtime);
   pjrtd_home_move(runtime, NULL, session->home);
@@ -53,6 +57,15 @@ pjrtd_status *pjrtd_session_create(pjrtd_runtime *runtime, const pjrtd_identity 
   runtime->stats.sessions++;
   *out_session = session;
   return PJRTD_OK;
+}
+
+pjrtd_status *pjrtd_session_check_counted(const pjrtd_session *session) {
+  return session->counted ? PJRTD_OK : pjrtd_account_check(session->account, PJRTD_QUOTA_SESSIONS, 1, "the session");
+}
+
+void pjrtd_session_count(pjrtd_session *session) {
+  if (!session->counted) pjrtd_account_charge(session->account, PJRTD_QUOTA_SESSIONS, 1);
+  session->counted = true;
 }
 
 /* ---- names, tokens, conversations ---- */
@@ -75,8 +88,10 @@ pjrtd_status *pjrtd_session_keep(pjrtd_session *session, const char *name, uint6
       return pjrtd_status_with_hint(
           pjrtd_status_make(PJRTD_CODE_ALREADY_EXISTS, "there is a session '%s' already", name),
           "attach to it, close it, or choose another name");
-    strcpy(session->name, name);
   }
+  PJRTD_TRY(pjrtd_session_check_counted(session));
+  pjrtd_session_count(session);
+  if (name && *name) strcpy(session->name, name);
   session->ttl_ns = ttl_ns;
   return PJRTD_OK;
 }
@@ -150,7 +165,8 @@ bool pjrtd_session_is_new(const pjrtd_session *session, const pjrtd_id_space *sp
 
 /* ---- the end ---- */
 
-static void drop(pjrtd_id_kind kind, void *value) {
+static void drop(pjrtd_session *session, pjrtd_id_kind kind, void *value) {
+  pjrtd_account_give_back(session->account, quota_of[kind], 1);
   if (kind == PJRTD_ID_BUFFER) {
     pjrtd_buffer_drop_name(value);
   } else {
@@ -175,7 +191,7 @@ static void close_some(pjrtd_job *job) {
   for (int kind = 0; kind < PJRTD_ID_KINDS; kind++)
     while (left && session->closing_at[kind] < pjrtd_id_map_slots(&session->resources[kind])) {
       void *value = pjrtd_id_map_slot(&session->resources[kind], session->closing_at[kind]++);
-      if (value) drop((pjrtd_id_kind)kind, value);
+      if (value) drop(session, (pjrtd_id_kind)kind, value);
       left--;
     }
   for (; left && session->closing_slot < session->slots.capacity; left--)
@@ -195,6 +211,7 @@ static void close_more(pjrtd_job *job) {
   for (int kind = 0; kind < PJRTD_ID_KINDS; kind++) pjrtd_id_map_deinit(&session->resources[kind]);
   pjrtd_share_release(session->share);
   pjrtd_free(session->spaces);
+  pjrtd_account_release(session->account);
   pjrtd_free(session);
 }
 
@@ -209,6 +226,8 @@ void pjrtd_session_close(pjrtd_session *session, uint64_t *out_buffers, uint64_t
   if (session->next) session->next->link = session->link;
   session->runtime->stats.sessions--;
   pjrtd_home_move(session->runtime, session->home, NULL);
+  session->account->session = NULL;
+  if (session->counted) pjrtd_account_give_back(session->account, PJRTD_QUOTA_SESSIONS, 1);
   explicit_bzero(session->token, sizeof session->token);
   session->closing = (pjrtd_job){.run = close_some, .done = close_more};
   pjrtd_runtime_free_later(session->runtime, &session->closing);
@@ -225,27 +244,23 @@ pjrtd_status *pjrtd_session_check_new(const pjrtd_session *session, const pjrtd_
     return pjrtd_status_with_hint(
         PJRTD_INVALID("%s id %" PRIu64 " is not above %" PRIu64 ", the highest so far", name, id, space->highest[kind]),
         "number %ss 1, 2, 3, ...; an id is never used again", name);
-  uint64_t most = kind == PJRTD_ID_BUFFER ? session->runtime->settings->max_session_buffers
-                                          : session->runtime->settings->max_session_programs;
-  if (session->resources[kind].count >= most)
-    return pjrtd_status_with_hint(
-        pjrtd_status_make(PJRTD_CODE_RESOURCE_EXHAUSTED, "the session has %" PRIu64 " %ss, the most it may have",
-                          session->resources[kind].count, name),
-        "delete some, or raise max_session_%ss", name);
-  return PJRTD_OK;
+  PJRTD_TRY(pjrtd_session_check_counted(session));
+  return pjrtd_account_check(session->account, quota_of[kind], 1, name);
 }
 
 static pjrtd_status *insert(pjrtd_session *session, pjrtd_id_space *space, pjrtd_id_kind kind, uint64_t id,
                             void *value) {
   PJRTD_TRY(pjrtd_id_map_insert(&session->resources[kind], id, value));
   space->highest[kind] = id;
+  pjrtd_session_count(session);
+  pjrtd_account_charge(session->account, quota_of[kind], 1);
   return PJRTD_OK;
 }
 
 pjrtd_status *pjrtd_session_name_buffer(pjrtd_session *session, pjrtd_id_space *space, uint64_t id,
                                         pjrtd_buffer *buffer) {
   PJRTD_TRY(insert(session, space, PJRTD_ID_BUFFER, id, buffer));
-  pjrtd_buffer_add_name(buffer, session);
+  pjrtd_buffer_add_name(buffer, session->account);
   if (!buffer->id) buffer->id = id;
   return PJRTD_OK;
 }
@@ -277,7 +292,7 @@ pjrtd_status *pjrtd_session_forget(pjrtd_session *session, pjrtd_id_kind kind, c
   for (size_t i = 0; i < count; i++) {
     void *value = pjrtd_id_map_remove(&session->resources[kind], ids[i]);
     if (value)
-      drop(kind, value);
+      drop(session, kind, value);
     else if (!status)
       status = pjrtd_session_not_found(kind, ids[i]);
   }

@@ -5,6 +5,7 @@
 #include "state/buffer.h"
 #include "state/identity.h"
 #include "state/program.h"
+#include "state/quota.h"
 #include "state/slots.h"
 
 #define PJRTD_TOKEN_CHARS 43 /* 256 bits in base64url */
@@ -37,7 +38,8 @@ struct pjrtd_session {
   size_t num_spaces;
   pjrtd_id_map resources[PJRTD_ID_KINDS];
   pjrtd_slots slots;
-  uint64_t buffer_bytes;
+  pjrtd_account *account;   /* retained */
+  bool counted;             /* among the sessions that its owner may have */
   pjrtd_share *share;       /* retained */
   const pjrtd_device *home; /* borrowed; NULL without a client */
   /* Closing: what is left to drop. */
@@ -47,6 +49,9 @@ struct pjrtd_session {
 
 PJRTD_MUST_USE pjrtd_status *pjrtd_session_create(pjrtd_runtime *runtime, const pjrtd_identity *identity,
                                                   pjrtd_session **out_session);
+/* Holds something from now on, or is kept: then it counts. */
+PJRTD_MUST_USE pjrtd_status *pjrtd_session_check_counted(const pjrtd_session *session);
+void pjrtd_session_count(pjrtd_session *session);
 /* Names it, NULL or "": not; and says how long it outlives its connections. ALREADY_EXISTS where another session of its
  * owner has the name. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_session_keep(pjrtd_session *session, const char *name, uint64_t ttl_ns);

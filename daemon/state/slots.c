@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/utf8.h"
+#include "state/session.h"
 
 static uint64_t hash_of(const char *name) {
   uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
@@ -23,7 +24,7 @@ static void settle(pjrtd_slot *slot) {
          value->fallback->resource.state != PJRTD_RESOURCE_CONSUMED)
     value = value->fallback;
   if (value == slot->value) return;
-  pjrtd_buffer_add_name(value, slot->value->session);
+  pjrtd_buffer_add_name(value, slot->value->account);
   let_go(slot);
   slot->value = value;
 }
@@ -86,7 +87,7 @@ pjrtd_status *pjrtd_slots_bind(pjrtd_slots *slots, const char *name, pjrtd_buffe
                                size_t most) {
   pjrtd_slot *slot;
   PJRTD_TRY(enter(slots, name, most, &slot));
-  pjrtd_buffer_add_name(buffer, session);
+  pjrtd_buffer_add_name(buffer, session ? session->account : NULL);
   let_go(slot);
   slot->value = buffer;
   return PJRTD_OK;
@@ -96,7 +97,7 @@ pjrtd_status *pjrtd_slots_feed(pjrtd_slots *slots, const char *name, pjrtd_buffe
                                size_t most) {
   pjrtd_slot *slot;
   PJRTD_TRY(enter(slots, name, most, &slot));
-  pjrtd_buffer_add_name(output, session);
+  pjrtd_buffer_add_name(output, session ? session->account : NULL);
   if (slot->value) {
     settle(slot);
     pjrtd_resource_retain(&slot->value->resource);

@@ -164,6 +164,14 @@ void grpc_rpc_fail(grpc_rpc *rpc, const uint8_t *error, size_t bytes) {
   }
   char text[MAX_STATUS_BYTES];
   snprintf(text, sizeof text, "%s%s%s", message->message, *message->hint ? "\nhint: " : "", message->hint);
+  uint8_t few[MAX_STATUS_BYTES];
+  if (bytes > MAX_STATUS_BYTES) { /* the texts are told as gRPC's */
+    Pjrtd__V1__Error details = *message;
+    details.message = details.hint = "";
+    bytes = pjrtd__v1__error__get_packed_size(&details);
+    if (bytes <= sizeof few) pjrtd__v1__error__pack(&details, few);
+    error = few;
+  }
   finish(rpc, NULL, message->code, text, error, bytes);
   pjrtd__v1__error__free_unpacked(message, NULL);
 }

@@ -189,16 +189,16 @@ def test_an_error_whose_code_cannot_be_had(client: RawClient, daemon: FakeDaemon
 
 
 @pytest.mark.parametrize("script,right", [
-    ("error_mute:8", "the plugin gave no message"),
-    ("error:8:", ""),
-    ("error:8:two%0Alines and%09a tab", "two\nlines and\ta tab"),
-    ("error:8:caf%C3%A9", "caf\u00e9"),
-    ("error:8:bad %FF byte", "bad ? byte"),
-    ("error:8:cut %E2%82", "cut ??"),
-    ("error:8:high %ED%A0%80 half", "high ??? half"),
-    ("error:8:long %C0%AF form", "long ?? form"),
-    ("error:8:before%00behind", "before?behind"),
-    ("error:8:%25s%25n%25d {} %3B", "%s%n%d {} ;"),
+    ("error_mute:13", "the plugin gave no message"),
+    ("error:13:", ""),
+    ("error:13:two%0Alines and%09a tab", "two\nlines and\ta tab"),
+    ("error:13:caf%C3%A9", "caf\u00e9"),
+    ("error:13:bad %FF byte", "bad ? byte"),
+    ("error:13:cut %E2%82", "cut ??"),
+    ("error:13:high %ED%A0%80 half", "high ??? half"),
+    ("error:13:long %C0%AF form", "long ?? form"),
+    ("error:13:before%00behind", "before?behind"),
+    ("error:13:%25s%25n%25d {} %3B", "%s%n%d {} ;"),
 ], ids=["none", "empty", "lines", "utf-8", "bad byte", "cut", "surrogate", "overlong", "nul", "formats"])
 @pytest.mark.parametrize("function", ["Client_Compile", "LoadedExecutable_Execute"])
 def test_messages_of_every_kind_arrive(client: RawClient, function: str, script: str, right: str) -> None:
@@ -208,7 +208,7 @@ def test_messages_of_every_kind_arrive(client: RawClient, function: str, script:
         client.answer(call)
         _, call = client.start_execute(made, arguments(client))
     failed = client.failure_of(call)
-    assert failed.code == 8
+    assert failed.code == 13
     assert failed.message == right
     again = client.failure("Program.Describe", program=made) if function == "Client_Compile" else failed
     assert again.message == right
@@ -217,9 +217,9 @@ def test_messages_of_every_kind_arrive(client: RawClient, function: str, script:
 @pytest.mark.parametrize("size", [1000, 65_536, 950 << 10, 1_000_000, 1 << 20, 3_000_000])
 def test_a_huge_message_arrives_as_far_as_it_fits(client: RawClient, size: int) -> None:
     """Whole up to nearly a frame's payload, 1 MiB; beyond that its beginning, and that it was cut."""
-    _, call = client.start_compile(program(script=f"Client_Compile=error_big:8:{size}"))
+    _, call = client.start_compile(program(script=f"Client_Compile=error_big:13:{size}"))
     failed = client.failure_of(call)
-    assert failed.code == 8
+    assert failed.code == 13
     if size <= 950 << 10:
         assert failed.message == "x" * size
     else:

@@ -23,6 +23,8 @@ static PJRT_Error *take_option(PJRT_Client *client, const PJRT_NamedValue *optio
     if (option->int64_value < 0 || option->int64_value > FAKE_MAX_DEVICES)
       return fake_error_text(PJRT_Error_Code_INVALID_ARGUMENT, "the fake plugin has up to 16 devices");
     client->num_devices = (size_t)option->int64_value;
+  } else if (is_named(option, "memory_fraction") && option->type == PJRT_NamedValue_kFloat) {
+    /* It has as much as it has. */
   } else if (!is_named(option, "asynchronous") || option->type != PJRT_NamedValue_kBool) {
     char text[128];
     snprintf(text, sizeof text, "the fake plugin has no option %.*s", (int)option->name_size, option->name);
@@ -134,5 +136,18 @@ PJRT_Error *fake_DeviceDescription_Kind(PJRT_DeviceDescription_Kind_Args *args) 
   FAKE_RULE(args->device_description, "DeviceDescription_Kind was given no description");
   args->device_kind = plan.lies ? "fa\xffke\0kind" : "fake";
   args->device_kind_size = plan.lies ? 10 : 4;
+  return NULL;
+}
+
+/* None; `lie`: so many bytes in use, of twice as many, and the free ones in pieces of an eighth of them. */
+PJRT_Error *fake_Device_MemoryStats(PJRT_Device_MemoryStats_Args *args) {
+  FAKE_ENTER(Device_MemoryStats, NULL);
+  FAKE_RULE(args->device, "Device_MemoryStats was given no device");
+  if (!plan.lies) return fake_error_text(PJRT_Error_Code_UNIMPLEMENTED, "the fake plugin has no allocator to tell of");
+  args->bytes_in_use = plan.lie;
+  args->bytes_limit = plan.lie * 2;
+  args->largest_free_block_bytes = plan.lie / 8;
+  args->num_allocs = 204;
+  args->bytes_limit_is_set = args->largest_free_block_bytes_is_set = args->num_allocs_is_set = true;
   return NULL;
 }

@@ -211,6 +211,7 @@ void fake_storage_release(fake_storage *storage);
   X(Client_Compile)                      \
   X(Client_BufferFromHostBuffer)         \
   X(Device_GetDescription)               \
+  X(Device_MemoryStats)                  \
   X(DeviceDescription_Id)                \
   X(DeviceDescription_Kind)              \
   X(Executable_Destroy)                  \

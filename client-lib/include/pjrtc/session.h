@@ -80,6 +80,13 @@ typedef struct pjrtc_session_buffer {
   const char *slot; /* one that holds it, where it has no id; else "" */
 } pjrtc_session_buffer;
 
+typedef struct pjrtc_quota_use {
+  size_t struct_size;
+  const char *setting; /* the server's: "max_session_device_bytes", "max_identity_buffers" */
+  uint64_t used;
+  uint64_t allowed; /* 0: no limit of its own */
+} pjrtc_quota_use;
+
 typedef struct pjrtc_session_info {
   size_t struct_size;
   uint64_t session;
@@ -98,6 +105,9 @@ typedef struct pjrtc_session_info {
   pjrtc_priority priority;
   int32_t home_device;
   uint64_t device_ns; /* device time that its executions took */
+  const pjrtc_quota_use *const *quotas; /* the session's own, and all of its owner's sessions' */
+  size_t num_quotas;
+  uint64_t reserved_bytes; /* device memory that calls under way will take; among what is used */
 } pjrtc_session_info;
 
 typedef struct pjrtc_sessions {

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from ._proto.common import Error as WireError
@@ -46,6 +46,50 @@ class ArgumentDetail:
         return hash((self.index, self.expected, self.actual))
 
 
+class BufferDetail:
+    """A buffer that takes much room, in an error for want of it.
+
+    session: the session that knows the id. buffer: its id; 0 where it is only held by `slot`. type: "f32[1024,1024]".
+    device: the device's id.
+    """
+
+    __slots__ = ("session", "buffer", "slot", "bytes", "type", "device")
+
+    def __init__(self, session: int, buffer: int, slot: str, bytes: int, type: str, device: int) -> None:
+        self.session = session
+        self.buffer = buffer
+        self.slot = slot
+        self.bytes = bytes
+        self.type = type
+        self.device = device
+
+    def __repr__(self) -> str:
+        return (
+            f"BufferDetail(session={self.session}, buffer={self.buffer}, slot={self.slot!r}, bytes={self.bytes}, "
+            f"type={self.type!r}, device={self.device})"
+        )
+
+
+class QuotaDetail:
+    """The quota that was reached.
+
+    setting: the daemon's, such as "max_session_device_bytes". used, allowed: of it. needed: by the call.
+    """
+
+    __slots__ = ("setting", "used", "allowed", "needed")
+
+    def __init__(self, setting: str, used: int, allowed: int, needed: int) -> None:
+        self.setting = setting
+        self.used = used
+        self.allowed = allowed
+        self.needed = needed
+
+    def __repr__(self) -> str:
+        return (
+            f"QuotaDetail(setting={self.setting!r}, used={self.used}, allowed={self.allowed}, needed={self.needed})"
+        )
+
+
 class PjrtError(RuntimeError):
     """Base of every error of pjrtd.
 
@@ -56,6 +100,8 @@ class PjrtError(RuntimeError):
     origin_call: the call that failed first, where this one failed because of it; else 0.
     retry_after_s: when another try may succeed, in seconds; 0 where waiting does not help.
     allocator: the device's allocator statistics, where the device ran out of memory.
+    biggest: your buffers that take most, where there was no room; the message tells of them, too.
+    quota: which quota was reached, where one was; else None.
     """
 
     code: int = 2
@@ -70,6 +116,8 @@ class PjrtError(RuntimeError):
         origin_call: int = 0,
         retry_after_s: float = 0.0,
         allocator: Mapping[str, Any] | None = None,
+        biggest: Sequence[BufferDetail] = (),
+        quota: QuotaDetail | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -80,6 +128,8 @@ class PjrtError(RuntimeError):
         self.origin_call = origin_call
         self.retry_after_s = retry_after_s
         self.allocator: dict[str, Any] = dict(allocator or {})
+        self.biggest: list[BufferDetail] = list(biggest)
+        self.quota = quota
 
     def __str__(self) -> str:
         parts = [self.message]
@@ -99,6 +149,8 @@ class PjrtError(RuntimeError):
             origin_call=self.origin_call,
             retry_after_s=self.retry_after_s,
             allocator=self.allocator,
+            biggest=self.biggest,
+            quota=self.quota,
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -257,6 +309,7 @@ def from_wire(error: WireError) -> PjrtError:
     from .attribute import attribute_values
 
     argument = error.argument
+    quota = error.quota
     return BY_CODE.get(error.code, Unknown)(
         error.message,
         error.code,
@@ -265,4 +318,6 @@ def from_wire(error: WireError) -> PjrtError:
         origin_call=error.origin_call,
         retry_after_s=error.retry_after_ns / 1e9,
         allocator=attribute_values(error.allocator),
+        biggest=[BufferDetail(of.session, of.buffer, of.slot, of.bytes, of.type, of.device) for of in error.biggest],
+        quota=None if quota is None else QuotaDetail(quota.setting, quota.used, quota.allowed, error.needed),
     )

@@ -32,6 +32,12 @@ Test(status, leaves_success_alone_whatever_is_added) {
   cr_assert_null(pjrtd_status_with_argument(PJRTD_OK, 1, "e", "a"));
   cr_assert_null(pjrtd_status_with_origin(PJRTD_OK, 1));
   cr_assert_null(pjrtd_status_with_retry(PJRTD_OK, 1));
+  cr_assert_null(pjrtd_status_append(PJRTD_OK, "more"));
+  cr_assert_null(pjrtd_status_add_hint(PJRTD_OK, "h"));
+  cr_assert_null(pjrtd_status_with_shortage(PJRTD_OK, &(pjrtd_shortage){.used = 1}));
+  cr_assert_null(pjrtd_status_of_memory(PJRTD_OK));
+  cr_assert_not(pjrtd_status_is_of_memory(PJRTD_OK));
+  cr_assert_null(pjrtd_status_shortage(PJRTD_OK));
   cr_assert_null(pjrtd_status_retain(PJRTD_OK));
 }
 
@@ -195,4 +201,49 @@ Test(status, returns_early_from_try_with_its_context) {
   cr_assert_str_eq(pjrtd_status_message(named), "trying: x");
   cr_assert_null(try_it(PJRTD_OK, true, &passed));
   cr_assert(passed);
+}
+
+Test(status, goes_on_behind_its_message_and_beside_its_hint) {
+  PJRTD_AUTO(pjrtd_status) status = pjrtd_status_append(PJRTD_INTERNAL("100%%"), "\n%d more", 3);
+  cr_assert_str_eq(pjrtd_status_message(status), "100%\n3 more");
+  status = pjrtd_status_add_hint(status, "first");
+  status = pjrtd_status_add_hint(status, "%s", "then");
+  cr_assert_str_eq(pjrtd_status_hint(status), "first; then");
+}
+
+Test(status, carries_a_copy_of_what_ran_short) {
+  pjrtd_shortage shortage = {.setting = "max_session_buffers", .used = 3, .allowed = 3, .needed = 1, .num_biggest = 1};
+  shortage.biggest[0] = (pjrtd_buffer_detail){.buffer = 7, .bytes = 8};
+  pjrtd_status *status = pjrtd_status_with_shortage(PJRTD_INTERNAL("no room"), &shortage);
+  shortage.biggest[0].buffer = 0;
+  pjrtd_status *shared = pjrtd_status_retain(status);
+  status = pjrtd_status_of_memory(pjrtd_status_with_origin(status, 9)); /* a copy: the other is not changed */
+  cr_assert_not(pjrtd_status_is_of_memory(shared));
+  cr_assert(pjrtd_status_is_of_memory(status));
+  cr_assert_neq(pjrtd_status_shortage(status), pjrtd_status_shortage(shared));
+  for (int i = 0; i < 2; i++) {
+    const pjrtd_shortage *of = pjrtd_status_shortage(i ? shared : status);
+    cr_assert_str_eq(of->setting, "max_session_buffers");
+    cr_assert_eq(of->biggest[0].buffer, 7);
+  }
+  pjrtd_status_destroy(shared);
+  pjrtd_status_destroy(status);
+}
+
+Test(status, stays_as_it_was_where_there_is_no_memory_for_more) {
+  const pjrtd_shortage shortage = {.used = 1};
+  pjrtd_status *status = pjrtd_status_with_hint(PJRTD_INTERNAL("no room"), "hint");
+  for (int at = 0; at < 2; at++) {
+    pjrtd_alloc_fail_after(at);
+    status = pjrtd_status_append(status, "more");
+    pjrtd_alloc_fail_after(at);
+    status = pjrtd_status_add_hint(status, "more");
+  }
+  pjrtd_alloc_fail_after(0);
+  status = pjrtd_status_with_shortage(status, &shortage);
+  pjrtd_alloc_fail_after(-1);
+  cr_assert_str_eq(pjrtd_status_message(status), "no room");
+  cr_assert_str_eq(pjrtd_status_hint(status), "hint");
+  cr_assert_null(pjrtd_status_shortage(status));
+  pjrtd_status_destroy(status);
 }

@@ -172,3 +172,34 @@ Test(convert, tells_no_values_from_no_memory) {
   pjrtd_alloc_fail_after(-1);
   cr_assert_not(ok);
 }
+
+Test(convert, tells_what_ran_short) {
+  pjrtd_shortage shortage = {.setting = "max_session_device_bytes",
+                             .used = 3,
+                             .allowed = 4,
+                             .needed = 2,
+                             .num_biggest = 2,
+                             .num_allocator = 1};
+  shortage.biggest[0] = (pjrtd_buffer_detail){.session = 5, .buffer = 7, .bytes = 8, .device = 1, .type = "f32[2]"};
+  shortage.biggest[1] = (pjrtd_buffer_detail){.session = 5, .slot = "theta", .bytes = 4, .type = "f32[1]"};
+  strcpy(shortage.allocator[0].name, "bytes_in_use");
+  shortage.allocator[0].value = -1;
+  PJRTD_AUTO(pjrtd_status) status = pjrtd_status_with_shortage(PJRTD_INTERNAL("no room"), &shortage);
+  pjrtd_error_message filled;
+  pjrtd_error_message_fill(&filled, status);
+  uint8_t packed[512];
+  Pjrtd__V1__Error *error = pjrtd__v1__error__unpack(NULL, pjrtd__v1__error__pack(&filled.message, packed), packed);
+  cr_assert_str_eq(error->quota->setting, "max_session_device_bytes");
+  cr_assert_eq(error->quota->used, 3);
+  cr_assert_eq(error->quota->allowed, 4);
+  cr_assert_eq(error->needed, 2);
+  cr_assert_eq(error->n_biggest, 2);
+  cr_assert_eq(error->biggest[0]->buffer, 7);
+  cr_assert_eq(error->biggest[0]->device, 1);
+  cr_assert_str_eq(error->biggest[0]->type, "f32[2]");
+  cr_assert_str_eq(error->biggest[1]->slot, "theta");
+  cr_assert_eq(error->n_allocator, 1);
+  cr_assert_str_eq(error->allocator[0]->name, "bytes_in_use");
+  cr_assert_eq(error->allocator[0]->integer, -1);
+  pjrtd__v1__error__free_unpacked(error, NULL);
+}

@@ -121,20 +121,20 @@ Test(buffer, counts_for_its_session_while_it_has_a_name) {
   ASSERT_OK(pjrtd_session_name_buffer(session, &space, 1, early));
   ASSERT_OK(pjrtd_session_name_buffer(session, &space, 2, late));
   ASSERT_OK(pjrtd_session_name_buffer(session, &space, 3, donated));
-  cr_assert_eq(session->buffer_bytes, 16);
+  cr_assert_eq(session->account->used[PJRTD_QUOTA_DEVICE_BYTES], 16);
   pjrtd_buffer_set(late, make_device_buffer(4, 0));
-  cr_assert_eq(session->buffer_bytes, 32);
+  cr_assert_eq(session->account->used[PJRTD_QUOTA_DEVICE_BYTES], 32);
 
   pjrtd_executable *executable = compile(ADD_TEXT(DONATED));
   pjrtd_buffer *output = create();
   run(executable, donated, output);
   cr_assert(pjrtd_buffer_update_consumed(donated));
-  cr_assert_eq(session->buffer_bytes, 24);
+  cr_assert_eq(session->account->used[PJRTD_QUOTA_DEVICE_BYTES], 24);
   ASSERT_OK(forget(session, PJRTD_ID_BUFFER, 1));
-  cr_assert_eq(session->buffer_bytes, 16);
+  cr_assert_eq(session->account->used[PJRTD_QUOTA_DEVICE_BYTES], 16);
   cr_assert_eq(early->resource.references, 1, "it is used still");
   ASSERT_OK(forget(session, PJRTD_ID_BUFFER, 3));
-  cr_assert_eq(session->buffer_bytes, 16);
+  cr_assert_eq(session->account->used[PJRTD_QUOTA_DEVICE_BYTES], 16);
 
   pjrtd_session_close(session, NULL, NULL);
   pjrtd_buffer *all[] = {early, late, donated, output};

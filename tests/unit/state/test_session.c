@@ -193,7 +193,7 @@ Test(session, takes_only_the_name_from_what_is_in_use) {
   pjrtd_resource_retain(&program->resource);
   ASSERT_OK(forget(session, PJRTD_ID_BUFFER, 1));
   ASSERT_OK(forget(session, PJRTD_ID_PROGRAM, 1));
-  cr_assert_null(buffer->session);
+  cr_assert_null(buffer->account);
   cr_assert_null(program->session);
   cr_assert_eq(buffer->resource.references, 1);
   pjrtd_resource_release(&buffer->resource);
@@ -214,7 +214,7 @@ Test(session, closes_with_what_is_in_use_and_counts_what_it_had) {
   while (runtime->doomed) turn();
   cr_assert_eq(buffer->resource.references, 1);
   cr_assert_eq(program->resource.references, 1);
-  cr_assert_null(buffer->session);
+  cr_assert_null(buffer->account);
   cr_assert_null(program->session);
   pjrtd_resource_release(&buffer->resource);
   pjrtd_resource_release(&program->resource);
@@ -264,7 +264,7 @@ Test(session, keeps_an_id_free_that_it_had_no_memory_to_name) {
   ASSERT_FAILS(pjrtd_session_name_buffer(session, &space, 1, buffer), PJRTD_CODE_RESOURCE_EXHAUSTED, "memory");
   pjrtd_alloc_fail_after(-1);
   cr_assert_eq(buffer->resource.references, 1);
-  cr_assert_null(buffer->session);
+  cr_assert_null(buffer->account);
   ASSERT_OK(pjrtd_session_check_new(session, &space, PJRTD_ID_BUFFER, 1));
   ASSERT_OK(pjrtd_session_name_buffer(session, &space, 1, buffer));
   pjrtd_resource_release(&buffer->resource);

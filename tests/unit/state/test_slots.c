@@ -170,14 +170,15 @@ Test(slots, let_a_long_chain_of_failed_steps_go_without_recursion) {
 }
 
 Test(slots, charge_the_session_for_what_has_a_name_once) {
-  pjrtd_session session = {0};
+  pjrtd_account account = {.references = 1};
+  pjrtd_session session = {.account = &account};
   pjrtd_buffer *buffer = ready();
   ASSERT_OK(pjrtd_slots_bind(&slots, "a", buffer, &session, MOST));
   ASSERT_OK(pjrtd_slots_bind(&slots, "b", buffer, &session, MOST));
-  cr_assert_eq(session.buffer_bytes, buffer->bytes);
+  cr_assert_eq(account.used[PJRTD_QUOTA_DEVICE_BYTES], buffer->bytes);
   pjrtd_slots_unbind(&slots, "a");
-  cr_assert_eq(session.buffer_bytes, buffer->bytes);
+  cr_assert_eq(account.used[PJRTD_QUOTA_DEVICE_BYTES], buffer->bytes);
   pjrtd_slots_unbind(&slots, "b");
-  cr_assert_eq(session.buffer_bytes, 0);
+  cr_assert_eq(account.used[PJRTD_QUOTA_DEVICE_BYTES], 0);
   release(buffer);
 }

@@ -364,7 +364,7 @@ class ArgumentDetail(Message):
 class Error(Message):
     """The payload of an ERROR frame, and the binary detail of a gRPC status."""
 
-    __slots__ = ("code", "message", "hint", "argument", "origin_call", "retry_after_ns", "allocator")
+    __slots__ = ("code", "message", "hint", "argument", "origin_call", "retry_after_ns", "allocator", "biggest", "quota", "needed")
 
     def __init__(
         self,
@@ -375,6 +375,9 @@ class Error(Message):
         origin_call: int = 0,
         retry_after_ns: int = 0,
         allocator: Iterable[Attribute] = (),
+        biggest: Iterable[BufferDetail] = (),
+        quota: QuotaUse | None = None,
+        needed: int = 0,
     ) -> None:
         self.code: int = code
         self.message: str = message
@@ -383,6 +386,9 @@ class Error(Message):
         self.origin_call: int = origin_call
         self.retry_after_ns: int = retry_after_ns
         self.allocator: list[Attribute] = list(allocator)
+        self.biggest: list[BufferDetail] = list(biggest)
+        self.quota: QuotaUse | None = quota
+        self.needed: int = needed
 
     def encode(self) -> bytes:
         out = bytearray()
@@ -407,6 +413,15 @@ class Error(Message):
         for value in self.allocator:
             out += b"\x3a"
             put_bytes(out, value.encode())
+        for value in self.biggest:
+            out += b"\x42"
+            put_bytes(out, value.encode())
+        if self.quota is not None:
+            out += b"\x4a"
+            put_bytes(out, self.quota.encode())
+        if self.needed:
+            out += b"\x50"
+            put_uint64(out, self.needed)
         return bytes(out)
 
     def merge(self, data: bytes, pos: int, end: int) -> None:
@@ -434,6 +449,121 @@ class Error(Message):
                 item.merge(data, pos, pos + size)
                 self.allocator.append(item)
                 pos += size
+            elif tag == 66:
+                size, pos = get_size(data, pos, end)
+                item = BufferDetail()
+                item.merge(data, pos, pos + size)
+                self.biggest.append(item)
+                pos += size
+            elif tag == 74:
+                size, pos = get_size(data, pos, end)
+                if self.quota is None:
+                    self.quota = QuotaUse()
+                self.quota.merge(data, pos, pos + size)
+                pos += size
+            elif tag == 80:
+                self.needed, pos = get_uint64(data, pos, end)
+            else:
+                pos = skip(data, pos, end, tag)
+
+
+class BufferDetail(Message):
+    __slots__ = ("session", "buffer", "bytes", "type", "device", "slot")
+
+    def __init__(
+        self,
+        session: int = 0,
+        buffer: int = 0,
+        bytes: int = 0,
+        type: str = "",
+        device: int = 0,
+        slot: str = "",
+    ) -> None:
+        self.session: int = session
+        self.buffer: int = buffer
+        self.bytes: int = bytes
+        self.type: str = type
+        self.device: int = device
+        self.slot: str = slot
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        if self.session:
+            out += b"\x08"
+            put_uint64(out, self.session)
+        if self.buffer:
+            out += b"\x10"
+            put_uint64(out, self.buffer)
+        if self.bytes:
+            out += b"\x18"
+            put_uint64(out, self.bytes)
+        if self.type:
+            out += b"\x22"
+            put_string(out, self.type)
+        if self.device:
+            out += b"\x28"
+            put_int32(out, self.device)
+        if self.slot:
+            out += b"\x32"
+            put_string(out, self.slot)
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 8:
+                self.session, pos = get_uint64(data, pos, end)
+            elif tag == 16:
+                self.buffer, pos = get_uint64(data, pos, end)
+            elif tag == 24:
+                self.bytes, pos = get_uint64(data, pos, end)
+            elif tag == 34:
+                self.type, pos = get_string(data, pos, end)
+            elif tag == 40:
+                self.device, pos = get_int32(data, pos, end)
+            elif tag == 50:
+                self.slot, pos = get_string(data, pos, end)
+            else:
+                pos = skip(data, pos, end, tag)
+
+
+class QuotaUse(Message):
+    """What is used of what is allowed."""
+
+    __slots__ = ("setting", "used", "allowed")
+
+    def __init__(
+        self,
+        setting: str = "",
+        used: int = 0,
+        allowed: int = 0,
+    ) -> None:
+        self.setting: str = setting
+        self.used: int = used
+        self.allowed: int = allowed
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        if self.setting:
+            out += b"\x0a"
+            put_string(out, self.setting)
+        if self.used:
+            out += b"\x10"
+            put_uint64(out, self.used)
+        if self.allowed:
+            out += b"\x18"
+            put_uint64(out, self.allowed)
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 10:
+                self.setting, pos = get_string(data, pos, end)
+            elif tag == 16:
+                self.used, pos = get_uint64(data, pos, end)
+            elif tag == 24:
+                self.allowed, pos = get_uint64(data, pos, end)
             else:
                 pos = skip(data, pos, end, tag)
 

@@ -7,7 +7,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-from .common import Error, TensorType
+from .common import Error, QuotaUse, TensorType
 from .wire import (
     check_oneof,
     get_bool,
@@ -514,7 +514,7 @@ class SessionListReply(Message):
 
 
 class SessionInfo(Message):
-    __slots__ = ("session", "name", "own", "uid", "local", "buffers", "programs", "buffer_bytes", "calls_in_flight", "age_ns", "idle_ns", "ttl_ns", "lease_left_ns", "connections", "largest", "priority", "home_device", "slots", "device_ns")
+    __slots__ = ("session", "name", "own", "uid", "local", "buffers", "programs", "buffer_bytes", "calls_in_flight", "age_ns", "idle_ns", "ttl_ns", "lease_left_ns", "connections", "largest", "priority", "home_device", "slots", "device_ns", "quotas", "reserved_bytes")
 
     def __init__(
         self,
@@ -537,6 +537,8 @@ class SessionInfo(Message):
         home_device: int = 0,
         slots: int = 0,
         device_ns: int = 0,
+        quotas: Iterable[QuotaUse] = (),
+        reserved_bytes: int = 0,
     ) -> None:
         self.session: int = session
         self.name: str = name
@@ -557,6 +559,8 @@ class SessionInfo(Message):
         self.home_device: int = home_device
         self.slots: int = slots
         self.device_ns: int = device_ns
+        self.quotas: list[QuotaUse] = list(quotas)
+        self.reserved_bytes: int = reserved_bytes
 
     def encode(self) -> bytes:
         out = bytearray()
@@ -617,6 +621,12 @@ class SessionInfo(Message):
         if self.device_ns:
             out += b"\xa0\x01"
             put_uint64(out, self.device_ns)
+        if self.reserved_bytes:
+            out += b"\xa8\x01"
+            put_uint64(out, self.reserved_bytes)
+        for value in self.quotas:
+            out += b"\xba\x01"
+            put_bytes(out, value.encode())
         return bytes(out)
 
     def merge(self, data: bytes, pos: int, end: int) -> None:
@@ -668,6 +678,14 @@ class SessionInfo(Message):
                 self.slots, pos = get_uint64(data, pos, end)
             elif tag == 160:
                 self.device_ns, pos = get_uint64(data, pos, end)
+            elif tag == 168:
+                self.reserved_bytes, pos = get_uint64(data, pos, end)
+            elif tag == 186:
+                size, pos = get_size(data, pos, end)
+                item = QuotaUse()
+                item.merge(data, pos, pos + size)
+                self.quotas.append(item)
+                pos += size
             else:
                 pos = skip(data, pos, end, tag)
 
