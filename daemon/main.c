@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/settings.h"
+#include "service/idle_sessions.h"
 #include "service/peer.h"
 #include "state/runtime.h"
 #include "transport/grpc_front.h"
@@ -107,6 +108,7 @@ static void reload(app *self) {
     return;
   }
   pjrtd_log_set_level(self->settings.log_level);
+  pjrtd_idle_sessions_watch(self->runtime);
   for (size_t i = 0; i < changes.applied.count; i++)
     pjrtd_log(PJRTD_LOG_INFO, "setting reloaded", PJRTD_LOG_TEXT("name", changes.applied.items[i]));
   for (size_t i = 0; i < changes.need_restart.count; i++)
@@ -189,6 +191,7 @@ static pjrtd_status *start(app *self) {
   if (status) return explain_start(status, path ? path : "");
   pjrtd_start_watch_end();
   PJRTD_TRY(pjrtd_service_init());
+  pjrtd_idle_sessions_watch(self->runtime);
   PJRTD_TRY(local_server_create(self->runtime, &self->server));
   return listen_all(self);
 }

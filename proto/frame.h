@@ -24,6 +24,7 @@ typedef enum {
   PJRTD_FRAME_END = 5,
   PJRTD_FRAME_CANCEL = 6,
   PJRTD_FRAME_CREDIT = 7,
+  PJRTD_FRAME_NOTICE = 8,
 } pjrtd_frame_kind;
 
 enum { PJRTD_FRAME_QUIET = 1 };
@@ -71,7 +72,8 @@ static inline const char *pjrtd_frame_decode(const uint8_t in[PJRTD_FRAME_HEADER
   memcpy(&out_header->deadline_ns, in + 24, 8);
   if (out_header->payload_bytes > PJRTD_FRAME_MAX_PAYLOAD_BYTES) return "payload_bytes is over 1 MiB";
   if (in[15] & 0x0e) return "unknown flags are set";
-  if (out_header->call == 0 && out_header->kind != PJRTD_FRAME_ERROR) return "the call id is 0";
+  if (out_header->call == 0 && out_header->kind != PJRTD_FRAME_ERROR && out_header->kind != PJRTD_FRAME_NOTICE)
+    return "the call id is 0";
   switch (out_header->kind) {
     case PJRTD_FRAME_REQUEST:
     case PJRTD_FRAME_REPLY:
@@ -86,6 +88,7 @@ static inline const char *pjrtd_frame_decode(const uint8_t in[PJRTD_FRAME_HEADER
     case PJRTD_FRAME_END:
     case PJRTD_FRAME_CANCEL:
     case PJRTD_FRAME_CREDIT:
+    case PJRTD_FRAME_NOTICE:
       if (out_header->bulk_bytes) return "bulk_bytes is not 0 in a frame that carries none";
       break;
     default: return "the frame kind does not exist";

@@ -112,7 +112,8 @@ static pjrtc_session_info *read_session(pjrtc_reply_arena *arena, const Pjrtd__V
                                .device_ns = m->device_ns,
                                .quotas = (const pjrtc_quota_use *const *)quotas,
                                .num_quotas = m->n_quotas,
-                               .reserved_bytes = m->reserved_bytes};
+                               .reserved_bytes = m->reserved_bytes,
+                               .idle_left_ns = m->idle_left_ns};
   return info;
 }
 

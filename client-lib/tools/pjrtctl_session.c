@@ -22,6 +22,7 @@ char *ctl_owner_text(bool local, uint32_t uid) {
 static char *state_text(const pjrtc_session_info *session) {
   char text[32];
   if (session->lease_left_ns) return ctl_text("ends in %s", ctl_duration(session->lease_left_ns, text));
+  if (session->idle_left_ns) return ctl_text("idle, ends in %s", ctl_duration(session->idle_left_ns, text));
   return ctl_text("%zu attached", session->num_connections);
 }
 
@@ -113,6 +114,8 @@ static json_t *session_json(const pjrtc_session_info *session, bool whole) {
   json_object_set_new(object, "priority", ctl_json_text(priority_text(session)));
   json_object_set_new(object, "home_device", json_integer(session->home_device));
   json_object_set_new(object, "device_ns", ctl_json_unsigned(session->device_ns));
+  json_object_set_new(object, "idle_left_ns",
+                      session->idle_left_ns ? ctl_json_unsigned(session->idle_left_ns) : json_null());
   json_object_set_new(object, "connections", connections_json(session));
   if (whole) json_object_set_new(object, "reserved_bytes", ctl_json_unsigned(session->reserved_bytes));
   if (whole) json_object_set_new(object, "quotas", quotas_json(session));

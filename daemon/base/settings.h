@@ -32,7 +32,7 @@ typedef struct {
 typedef enum { PJRTD_SESSION_HOME_FIRST, PJRTD_SESSION_HOME_LEAST_LOADED } pjrtd_session_home;
 
 /* settings_table.c asserts it. */
-#define PJRTD_NUM_SETTINGS 36
+#define PJRTD_NUM_SETTINGS 37
 
 /* Fields are named as the settings are; deploy/pjrtd.conf says what each does. Texts are owned and never NULL. */
 typedef struct pjrtd_settings {
@@ -67,6 +67,7 @@ typedef struct pjrtd_settings {
   uint64_t handshake_seconds;
   uint64_t session_lease_seconds;
   pjrtd_session_home session_home;
+  uint64_t session_idle_seconds; /* 0: never */
   uint64_t upload_credit_bytes;
   uint64_t drain_seconds;
   uint64_t socket_mode;

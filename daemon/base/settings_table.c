@@ -102,6 +102,7 @@ const pjrtd_setting pjrtd_settings_table[] = {
     INTEGER(session_lease_seconds, "600", 1, 31536000, RELOAD,
             "a named session outlives its last connection by so long"),
     CHOICE(session_home, pjrtd_session_home, session_homes, "first", RELOAD, "the device that a new session begins on"),
+    INTEGER(session_idle_seconds, "0", 0, 31536000, RELOAD, "a session without a call for so long ends; 0: never"),
     SIZE(upload_credit_bytes, "4 MiB", 1 * MIB, 1 * GIB, RESTART, "what a client may send of an upload unasked"),
     INTEGER(drain_seconds, "10", 0, 86400, RESTART, "time that running work gets when the daemon stops"),
     CHOICE(log_level, pjrtd_log_level, log_levels, "info", RELOAD, "the least level that is logged"),

@@ -234,6 +234,17 @@ void pjrtd_attachment_close(pjrtd_session *session, uint64_t *out_buffers, uint6
   free_absent(absent);
 }
 
+void pjrtd_attachment_end(pjrtd_session *session, pjrtd_status *why) {
+  while (session->peers && session->peers->transport != &nobody) {
+    pjrtd_peer *peer = session->peers;
+    abandon_calls(peer, "the session that the call was of was ended");
+    leave(peer);
+    pjrtd_peer_end(peer, pjrtd_status_retain(why));
+  }
+  pjrtd_status_destroy(why);
+  pjrtd_attachment_close(session, NULL, NULL);
+}
+
 void pjrtd_sessions_end(pjrtd_runtime *runtime) {
   pjrtd_session *next;
   for (pjrtd_session *at = runtime->sessions; at; at = next) {

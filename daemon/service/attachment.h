@@ -14,6 +14,8 @@ PJRTD_MUST_USE pjrtd_status *pjrtd_attachment_open(pjrtd_peer *peer);
 void pjrtd_attachment_lose(pjrtd_peer *peer);
 /* The session ends for all. The counts may be NULL. */
 void pjrtd_attachment_close(pjrtd_session *session, uint64_t *out_buffers, uint64_t *out_programs);
+/* The session ends for all, whose connections are told `why` (taken) and closed. */
+void pjrtd_attachment_end(pjrtd_session *session, pjrtd_status *why);
 /* Whether nobody is there, and until when (0 where somebody is). */
 uint64_t pjrtd_attachment_lease_end_ns(const pjrtd_session *session);
 

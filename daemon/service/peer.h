@@ -52,6 +52,7 @@ struct pjrtd_peer {
   pjrtd_id_space ids;
   uint64_t conversation; /* of the runtime's; stays when another connection resumes this one */
   bool greeted, failing, gone;
+  bool wants_notices;
   uint32_t version;
   uint64_t download_credit_bytes;
   uint64_t last_call;          /* the highest call id seen */

@@ -36,6 +36,7 @@ pjrtd_status *pjrtd_handle_hello(pjrtd_request *request) {
   peer->greeted = true;
   peer->version = hello->max_version < PJRTD_PROTOCOL_MAX ? hello->max_version : PJRTD_PROTOCOL_MAX;
   snprintf(peer->client_name, sizeof peer->client_name, "%s", hello->client_name);
+  peer->wants_notices = hello->wants_notices;
   peer->download_credit_bytes = hello->download_credit_bytes;
   if (!peer->download_credit_bytes) peer->download_credit_bytes = DEFAULT_DOWNLOAD_CREDIT_BYTES;
   if (peer->download_credit_bytes > MAX_DOWNLOAD_CREDIT_BYTES) peer->download_credit_bytes = MAX_DOWNLOAD_CREDIT_BYTES;

@@ -7,6 +7,7 @@
 #include "base/clock.h"
 #include "service/attachment.h"
 #include "service/convert.h"
+#include "service/idle_sessions.h"
 
 #define MAX_SESSIONS 1000
 #define MAX_CONNECTIONS 64
@@ -138,6 +139,7 @@ static void fill(listing *list, pjrtd_session *session, entry *to) {
   to->info.buffer_bytes = session->account->used[PJRTD_QUOTA_DEVICE_BYTES];
   to->info.age_ns = list->now_ns - session->created_ns;
   to->info.idle_ns = list->now_ns > session->last_used_ns ? list->now_ns - session->last_used_ns : 0;
+  to->info.idle_left_ns = pjrtd_idle_left_ns(session, list->now_ns);
   to->info.ttl_ns = session->ttl_ns;
   uint64_t lease_end_ns = pjrtd_attachment_lease_end_ns(session);
   to->info.lease_left_ns = lease_end_ns > list->now_ns ? lease_end_ns - list->now_ns : 0;

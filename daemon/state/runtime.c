@@ -155,6 +155,8 @@ pjrtd_status *pjrtd_runtime_create(uv_loop_t *loop, const pjrtd_settings *settin
   runtime->more.data = runtime;
   uv_timer_init(loop, &runtime->stall_timer);
   runtime->stall_timer.data = runtime;
+  uv_timer_init(loop, &runtime->idle_timer);
+  runtime->idle_timer.data = runtime;
   pjrtd_status *status = pjrtd_deadlines_init(&runtime->deadlines, loop);
   if (!status) status = pjrtd_mailbox_create(loop, after_drain, runtime, &runtime->mailbox);
   if (!status) status = create_client(runtime);
@@ -202,6 +204,7 @@ bool pjrtd_runtime_close(pjrtd_runtime *runtime) {
   pjrtd_mailbox_close(runtime->mailbox);
   pjrtd_deadlines_close(&runtime->deadlines);
   uv_close((uv_handle_t *)&runtime->stall_timer, NULL);
+  uv_close((uv_handle_t *)&runtime->idle_timer, NULL);
   uv_close((uv_handle_t *)&runtime->more, NULL);
   return true;
 }

@@ -74,6 +74,7 @@ typedef struct pjrtd_runtime {
   bool few_cores;
   pjrtd_turn turn;
   uv_timer_t stall_timer;
+  uv_timer_t idle_timer; /* the service's, to look for idle sessions */
   pjrtd_stats stats;
   /* Called after mailbox deliveries and deadlines, when answers may wait to be written. */
   void (*flush)(void *user);

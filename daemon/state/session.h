@@ -33,8 +33,9 @@ struct pjrtd_session {
   char name[PJRTD_MAX_SESSION_NAME + 1]; /* "": none */
   uint64_t ttl_ns;                       /* how long it outlives its last connection */
   uint64_t created_ns, last_used_ns;
-  pjrtd_peer *peers;      /* that take part; the service's list */
-  pjrtd_id_space *spaces; /* owned; by prefix, so that a later connection goes on above an earlier one's ids */
+  uint64_t idle_warned_ns; /* the last time; 0: never */
+  pjrtd_peer *peers;       /* that take part; the service's list */
+  pjrtd_id_space *spaces;  /* owned; by prefix, so that a later connection goes on above an earlier one's ids */
   size_t num_spaces;
   pjrtd_id_map resources[PJRTD_ID_KINDS];
   pjrtd_slots slots;

@@ -42,7 +42,7 @@ def changed(**fields: int) -> bytes:
         (changed(kind=frame.ERROR), "carries at most 0"),
         (changed(kind=frame.CREDIT), "carries at most 0"),
         (changed(kind=0), "does not exist"),
-        (changed(kind=8), "does not exist"),
+        (changed(kind=9), "does not exist"),
         (changed(flags=2), "unknown flags"),
         (changed(flags=1), "requests only"),
         (changed(deadline=1), "requests only"),

@@ -58,7 +58,7 @@ BROKEN = {
     "bulk in a credit": header(CREDIT, INFO, bulk_bytes=100) + bytes(100),
     "bulk in an end": header(END, INFO, bulk_bytes=1) + b"x",
     "kind 0": header(0, INFO),
-    "kind 8": header(8, INFO),
+    "kind 9": header(9, INFO),
     "kind 255": header(255, INFO),
     "flag bit 1": header(method=INFO, flags=2),
     "flag bit 2": header(method=INFO, flags=4),

@@ -17,7 +17,7 @@ FOLDER = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(FOLDER.parent / "support"))
 
 import wire_messages as wire  # noqa: E402
-from raw_frames import CANCEL, CREDIT, END, ERROR, ITEM, QUIET, REPLY, REQUEST, frame, header  # noqa: E402
+from raw_frames import CANCEL, CREDIT, END, ERROR, ITEM, NOTICE, QUIET, REPLY, REQUEST, frame, header  # noqa: E402
 
 # The prefix of the first connection's ids.
 IDS = 0
@@ -32,10 +32,10 @@ def write(corpus: str, inputs: Iterable[bytes]) -> None:
 
 
 def headers() -> Iterable[bytes]:
-    for kind in range(9):
+    for kind in range(10):
         for call in (0, 1, 2**64 - 1):
             yield header(kind, 0x0101, call)
-    for kind in (REQUEST, REPLY, ERROR, ITEM, END, CANCEL, CREDIT):
+    for kind in (REQUEST, REPLY, ERROR, ITEM, END, CANCEL, CREDIT, NOTICE):
         for bulk in (1, 64 << 10, (64 << 10) + 1, 1 << 20, (1 << 20) + 1, 2**32 - 1):
             yield header(kind, 0x0301, 5, 0, bulk)
         for flags in (1, 2, 0x10, 0xF0, 0xF1, 0xFF):
@@ -57,7 +57,7 @@ def messages() -> dict[str, list]:
     return {
         "Empty": [{}],
         "HelloRequest": [dict(min_version=1, max_version=1, client_name="pjrtd-python 0.1.0", download_credit_bytes=4 << 20),
-                         dict(min_version=2**32 - 1), {}],
+                         dict(min_version=1, max_version=1, wants_notices=True), dict(min_version=2**32 - 1), {}],
         "DefaultAssignmentRequest": [dict(num_replicas=2, num_partitions=2), dict(num_replicas=2**32 - 1)],
         "SessionOpenRequest": [dict(name="work", ttl_ns=10**9, priority=3), {}],
         "SessionAttachRequest": [dict(name="work", create=True, ttl_ns=10**9), dict(token="t" * 43, resume=True, id_prefix=3), {}],
@@ -93,7 +93,9 @@ def messages() -> dict[str, list]:
                        dict(steps=2**64 - 1, stacked=[0] * 3, until=2**32 - 1)],
         "Credit": [dict(bytes=1 << 20), dict(bytes=2**64 - 1)],
         "Error": [dict(code=3, message="wrong", hint="do this", argument=dict(index=1, expected="f32[4]", actual="s32[4]"),
-                       origin_call=9, retry_after_ns=10**9, allocator=[dict(name="bytes_in_use", integer=5)])],
+                       origin_call=9, retry_after_ns=10**9, allocator=[dict(name="bytes_in_use", integer=5)]),
+                  dict(code=8, message="no room", needed=4, quota=dict(setting="max_session_buffers", used=3, allowed=3),
+                       biggest=[dict(session=1, buffer=2, bytes=8, type="f32[2]", device=1), dict(slot="theta")])],
         "Frames": [dict(frames=[dict(call=1, method=0x0301, kind=1, flags=1, deadline_ns=5, payload=b"\x08\x01", bulk=b"abc")])],
     }
 

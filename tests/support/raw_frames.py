@@ -20,7 +20,7 @@ import wire_messages as wire
 
 HEADER = struct.Struct("<4sIIHBBQQ")
 MAGIC = b"PJRT"
-REQUEST, REPLY, ERROR, ITEM, END, CANCEL, CREDIT = range(1, 8)
+REQUEST, REPLY, ERROR, ITEM, END, CANCEL, CREDIT, NOTICE = range(1, 9)
 QUIET = 1
 
 MAX_PAYLOAD_BYTES = 1 << 20
@@ -190,7 +190,7 @@ class RawClient:
         magic, payload_bytes, bulk_bytes, method, kind, flags, call, deadline_ns = HEADER.unpack(head)
         assert magic == MAGIC, f"the daemon sent a frame with magic {magic!r}"
         assert payload_bytes <= MAX_PAYLOAD_BYTES and bulk_bytes <= (MAX_ITEM_BYTES if kind == ITEM else MAX_INLINE_BYTES)
-        assert kind in (REPLY, ERROR, ITEM, END, CREDIT), f"the daemon sent a frame of kind {kind}"
+        assert kind in (REPLY, ERROR, ITEM, END, CREDIT, NOTICE), f"the daemon sent a frame of kind {kind}"
         assert flags == 0 and deadline_ns == 0
         return Frame(kind, method, flags, call, deadline_ns, self._read(payload_bytes), self._read(bulk_bytes))
 

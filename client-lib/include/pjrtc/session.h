@@ -104,10 +104,11 @@ typedef struct pjrtc_session_info {
   uint64_t slots;
   pjrtc_priority priority;
   int32_t home_device;
-  uint64_t device_ns; /* device time that its executions took */
+  uint64_t device_ns;                   /* device time that its executions took */
   const pjrtc_quota_use *const *quotas; /* the session's own, and all of its owner's sessions' */
   size_t num_quotas;
   uint64_t reserved_bytes; /* device memory that calls under way will take; among what is used */
+  uint64_t idle_left_ns;   /* once its connections were warned: until it ends, unless it is used; else 0 */
 } pjrtc_session_info;
 
 typedef struct pjrtc_sessions {

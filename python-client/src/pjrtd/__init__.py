@@ -18,7 +18,7 @@ from .buffer import Buffer
 from .client import Client
 from .device import Device, Devices
 from .dtype import DType
-from .errors import SessionLost
+from .errors import SessionIdleWarning, SessionLost
 from .executable import Executable
 from .tensor_type import TensorType
 from .timeouts import deadline
@@ -79,6 +79,7 @@ __all__ = [
     "Memory",
     "Plugin",
     "Session",
+    "SessionIdleWarning",
     "SessionInfo",
     "SessionLost",
     "Slot",

@@ -118,9 +118,10 @@ class CallTable:
     acked: the highest call that the daemon has surely got: it answered it.
     recover: returns when the connection can be used again. Raises the failure where it never will, and DeadlineExceeded
         where it cannot by then (time.monotonic seconds). For who holds no lock.
+    notice: what the daemon said unasked, last and not told yet; or None.
     """
 
-    __slots__ = ("calls", "failure", "suspended", "resumes", "quiet_failure", "heard", "acked", "recover", "transport")
+    __slots__ = ("calls", "failure", "suspended", "resumes", "quiet_failure", "notice", "heard", "acked", "recover", "transport")
 
     def __init__(self, transport: Transport) -> None:
         self.calls: dict[int, Call] = {}
@@ -128,6 +129,7 @@ class CallTable:
         self.suspended = False
         self.resumes = False
         self.quiet_failure: tuple[int, PjrtError] | None = None
+        self.notice: str | None = None
         self.heard: set[int] = set()
         self.acked = 0
         self.recover: Callable[[float | None], None] = self._raise

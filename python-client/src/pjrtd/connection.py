@@ -80,7 +80,7 @@ class Connection:
         are returned, for `finish`."""
         from ._proto.runtime import HelloReply, HelloRequest
 
-        request = HelloRequest(frame.PROTOCOL_MIN, frame.PROTOCOL_MAX, client_name, frame.DOWNLOAD_CREDIT_BYTES)
+        request = HelloRequest(frame.PROTOCOL_MIN, frame.PROTOCOL_MAX, client_name, frame.DOWNLOAD_CREDIT_BYTES, True)
         call = Call(methods.HELLO)
         calls = [Call(method) for method in others]
         self._outbox.send(call, request.encode(), 0)
@@ -209,6 +209,8 @@ class Connection:
         except BaseException:
             self._abandon(call)
             raise
+        if self._table.notice is not None:
+            self._warn()
         if call.error is not None:
             raise self.told(call.error)
         return call
@@ -218,6 +220,17 @@ class Connection:
         if self.generation and isinstance(error, NotFound):
             error.hint += f"; this client lost its session {self.generation} time(s), with all that it held"
         return self._inbox.reported(error)
+
+    def _warn(self) -> None:
+        """Passes on what the daemon said unasked. A warning that is made an error is raised after the call has ended."""
+        from warnings import warn
+
+        from .errors import SessionIdleWarning
+
+        notice = self._table.notice
+        self._table.notice = None
+        if notice is not None:
+            warn(notice, SessionIdleWarning, stacklevel=4)
 
     def _abandon(self, call: Call) -> None:
         """Nobody waits for the call any more: its memory is not touched from here on, its answer will be dropped."""
@@ -244,6 +257,8 @@ class Connection:
         except BaseException:
             self._abandon(call)
             raise
+        if self._table.notice is not None:
+            self._warn()
         if call.error is not None:
             raise self.told(call.error)
         call.destination = None

@@ -269,6 +269,10 @@ class UnsupportedByPlugin(Unimplemented):
     """A capability that the plugin does not advertise."""
 
 
+class SessionIdleWarning(UserWarning):
+    """The session was about to end, because no call was made for long (the daemon's session_idle_seconds)."""
+
+
 BY_CODE: dict[int, type[PjrtError]] = {
     kind.code: kind
     for kind in (

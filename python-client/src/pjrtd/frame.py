@@ -17,6 +17,7 @@ ITEM = 4
 END = 5
 CANCEL = 6
 CREDIT = 7
+NOTICE = 8
 
 QUIET = 1  # flag of a request: no reply on success
 
@@ -32,6 +33,7 @@ _MAX_BULK_BYTES = {
     END: 0,
     CANCEL: 0,
     CREDIT: 0,
+    NOTICE: 0,
 }
 
 _SMALL = MAX_INLINE_BYTES  # within every limit of a reply
@@ -85,7 +87,7 @@ def check(payload_bytes: int, bulk_bytes: int, kind: int, flags: int, call: int,
         raise FrameError("payload_bytes is over 1 MiB")
     if flags & ~QUIET:
         raise FrameError("unknown flags are set")
-    if not call and kind != ERROR:
+    if not call and kind != ERROR and kind != NOTICE:
         raise FrameError("the call id is 0")
     if bulk_bytes > _MAX_BULK_BYTES.get(kind, -1):
         if kind not in _MAX_BULK_BYTES:

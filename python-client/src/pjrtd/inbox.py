@@ -22,6 +22,7 @@ _REPLY = frame.REPLY
 _ERROR = frame.ERROR
 _CREDIT = frame.CREDIT
 _ITEM = frame.ITEM
+_NOTICE = frame.NOTICE
 
 
 class Inbox(FrameSink):
@@ -84,6 +85,10 @@ class Inbox(FrameSink):
         elif kind == _ITEM and (found is None or isinstance(found, RunCall)):
             if found is not None and not found.done:
                 found.add(bytes(data[body:after]), bytes(data[bulk:end]))
+        elif kind == _NOTICE:
+            from ._proto.frame import Notice
+
+            self._table.notice = decode(Notice, data[body:after]).message
         else:
             self._table.fail(Internal(f"the daemon sent a frame of kind {kind}, which call {call} cannot get"))
         self._last = serial

@@ -146,7 +146,8 @@ class Reviver:
         from ._proto.session import SessionAttachReply, SessionAttachRequest
 
         kept = self._kept
-        hello = HelloRequest(frame.PROTOCOL_MIN, frame.PROTOCOL_MAX, f"pjrtd-python {__version__}", frame.DOWNLOAD_CREDIT_BYTES)
+        name = f"pjrtd-python {__version__}"
+        hello = HelloRequest(frame.PROTOCOL_MIN, frame.PROTOCOL_MAX, name, frame.DOWNLOAD_CREDIT_BYTES, True)
         greeting = self._ask(methods.HELLO, hello, HelloReply, until)
         attach = SessionAttachRequest(token=kept.token, resume=True, id_prefix=kept.prefix, conversation=kept.conversation)
         try:

@@ -266,7 +266,7 @@ Test(local_connection, answers_a_broken_frame_and_closes) {
       {7, 0xff, 2, "payload_bytes is over 1 MiB"},
       {10, 0x02, 2, "bulk_bytes of a request"},
       {14, 0, 2, "kind does not exist"},
-      {14, 8, 2, "kind does not exist"},
+      {14, 9, 2, "kind does not exist"},
       {14, 255, 2, "kind does not exist"},
       {14, PJRTD_FRAME_ITEM, 2, "an item is empty"},
       {15, 0x02, 2, "unknown flags"},

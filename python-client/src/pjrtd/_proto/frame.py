@@ -13,12 +13,14 @@ from .wire import (
     get_bytes,
     get_int32,
     get_size,
+    get_string,
     get_tag,
     get_uint32,
     get_uint64,
     Message,
     put_bytes,
     put_int32,
+    put_string,
     put_uint32,
     put_uint64,
     skip,
@@ -32,6 +34,7 @@ FRAME_KIND_ITEM = 4
 FRAME_KIND_END = 5
 FRAME_KIND_CANCEL = 6
 FRAME_KIND_CREDIT = 7
+FRAME_KIND_NOTICE = 8
 
 
 class Frame(Message):
@@ -151,5 +154,39 @@ class Credit(Message):
             tag, pos = get_tag(data, pos, end)
             if tag == 8:
                 self.bytes, pos = get_uint64(data, pos, end)
+            else:
+                pos = skip(data, pos, end, tag)
+
+
+class Notice(Message):
+    """What the daemon tells a connection unasked."""
+
+    __slots__ = ("message", "idle_end_ns")
+
+    def __init__(
+        self,
+        message: str = "",
+        idle_end_ns: int = 0,
+    ) -> None:
+        self.message: str = message
+        self.idle_end_ns: int = idle_end_ns
+
+    def encode(self) -> bytes:
+        out = bytearray()
+        if self.message:
+            out += b"\x0a"
+            put_string(out, self.message)
+        if self.idle_end_ns:
+            out += b"\x10"
+            put_uint64(out, self.idle_end_ns)
+        return bytes(out)
+
+    def merge(self, data: bytes, pos: int, end: int) -> None:
+        while pos < end:
+            tag, pos = get_tag(data, pos, end)
+            if tag == 10:
+                self.message, pos = get_string(data, pos, end)
+            elif tag == 16:
+                self.idle_end_ns, pos = get_uint64(data, pos, end)
             else:
                 pos = skip(data, pos, end, tag)

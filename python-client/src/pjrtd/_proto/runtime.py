@@ -30,7 +30,7 @@ from .wire import (
 class HelloRequest(Message):
     """The first request of a connection."""
 
-    __slots__ = ("min_version", "max_version", "client_name", "download_credit_bytes")
+    __slots__ = ("min_version", "max_version", "client_name", "download_credit_bytes", "wants_notices")
 
     def __init__(
         self,
@@ -38,11 +38,13 @@ class HelloRequest(Message):
         max_version: int = 0,
         client_name: str = "",
         download_credit_bytes: int = 0,
+        wants_notices: bool = False,
     ) -> None:
         self.min_version: int = min_version
         self.max_version: int = max_version
         self.client_name: str = client_name
         self.download_credit_bytes: int = download_credit_bytes
+        self.wants_notices: bool = wants_notices
 
     def encode(self) -> bytes:
         out = bytearray()
@@ -58,6 +60,9 @@ class HelloRequest(Message):
         if self.download_credit_bytes:
             out += b"\x20"
             put_uint64(out, self.download_credit_bytes)
+        if self.wants_notices:
+            out += b"\x28"
+            put_bool(out, self.wants_notices)
         return bytes(out)
 
     def merge(self, data: bytes, pos: int, end: int) -> None:
@@ -71,6 +76,8 @@ class HelloRequest(Message):
                 self.client_name, pos = get_string(data, pos, end)
             elif tag == 32:
                 self.download_credit_bytes, pos = get_uint64(data, pos, end)
+            elif tag == 40:
+                self.wants_notices, pos = get_bool(data, pos, end)
             else:
                 pos = skip(data, pos, end, tag)
 

@@ -514,7 +514,7 @@ class SessionListReply(Message):
 
 
 class SessionInfo(Message):
-    __slots__ = ("session", "name", "own", "uid", "local", "buffers", "programs", "buffer_bytes", "calls_in_flight", "age_ns", "idle_ns", "ttl_ns", "lease_left_ns", "connections", "largest", "priority", "home_device", "slots", "device_ns", "quotas", "reserved_bytes")
+    __slots__ = ("session", "name", "own", "uid", "local", "buffers", "programs", "buffer_bytes", "calls_in_flight", "age_ns", "idle_ns", "ttl_ns", "lease_left_ns", "connections", "largest", "priority", "home_device", "slots", "device_ns", "quotas", "reserved_bytes", "idle_left_ns")
 
     def __init__(
         self,
@@ -539,6 +539,7 @@ class SessionInfo(Message):
         device_ns: int = 0,
         quotas: Iterable[QuotaUse] = (),
         reserved_bytes: int = 0,
+        idle_left_ns: int = 0,
     ) -> None:
         self.session: int = session
         self.name: str = name
@@ -561,6 +562,7 @@ class SessionInfo(Message):
         self.device_ns: int = device_ns
         self.quotas: list[QuotaUse] = list(quotas)
         self.reserved_bytes: int = reserved_bytes
+        self.idle_left_ns: int = idle_left_ns
 
     def encode(self) -> bytes:
         out = bytearray()
@@ -624,6 +626,9 @@ class SessionInfo(Message):
         if self.reserved_bytes:
             out += b"\xa8\x01"
             put_uint64(out, self.reserved_bytes)
+        if self.idle_left_ns:
+            out += b"\xb0\x01"
+            put_uint64(out, self.idle_left_ns)
         for value in self.quotas:
             out += b"\xba\x01"
             put_bytes(out, value.encode())
@@ -680,6 +685,8 @@ class SessionInfo(Message):
                 self.device_ns, pos = get_uint64(data, pos, end)
             elif tag == 168:
                 self.reserved_bytes, pos = get_uint64(data, pos, end)
+            elif tag == 176:
+                self.idle_left_ns, pos = get_uint64(data, pos, end)
             elif tag == 186:
                 size, pos = get_size(data, pos, end)
                 item = QuotaUse()
