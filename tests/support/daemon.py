@@ -272,6 +272,11 @@ class Daemon:
         pages = pathlib.Path(f"/proc/{self.pid}/statm").read_text().split()[1]
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
+    def page_faults(self) -> int:
+        """Of all its threads so far."""
+        fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return int(fields[7]) + int(fields[9])
+
     def cpu_seconds(self) -> float:
         """User and system time of all its threads so far."""
         fields = pathlib.Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
