@@ -23,6 +23,8 @@ typedef struct {
   char *code;             /* owned; NULL where it is staged */
   pjrtd_staging *staging; /* owned */
   uint64_t code_bytes;
+  char *source; /* owned: what the program depends on, in one piece; NULL where there is no memory for it */
+  size_t source_bytes;
   bool compressed;
   uint64_t plain_bytes;
   pjrtd_job job;
@@ -35,6 +37,7 @@ typedef struct {
 static void compile_free(compile_call *compile) {
   pjrtd_staging_destroy(compile->staging);
   pjrtd_free(compile->code);
+  pjrtd_free(compile->source);
   for (size_t i = 0; i < compile->num_overrides; i++) pjrtd_value_deinit(&compile->overrides[i]);
   pjrtd_free(compile->overrides);
   pjrtd_free((void *)compile->options.mesh_shape);
@@ -101,6 +104,15 @@ static void compile_fail(compile_call *compile, pjrtd_status *status) {
   compile_free(compile);
 }
 
+static void compile_answer(compile_call *compile) {
+  pjrtd_call *call = &compile->call;
+  pjrtd_status *status =
+      call->peer ? pjrtd_answer_compile(call->peer, &call->header, compile->program->info, compile->compile_ns)
+                 : PJRTD_OK;
+  if (status) pjrtd_call_fail(call, status);
+  compile_free(compile);
+}
+
 static void compile_done(pjrtd_job *job) {
   compile_call *compile = (compile_call *)((char *)job - offsetof(compile_call, job));
   pjrtd_call *call = &compile->call;
@@ -128,15 +140,30 @@ static void compile_done(pjrtd_job *job) {
     compile_fail(compile, PJRTD_TAKE(compile->error));
     return;
   }
+  if (compile->source)
+    compile->program->source =
+        pjrtd_sources_add(&runtime->sources, compile->source, compile->source_bytes, compile->made);
   pjrtd_program_set(compile->program, compile->made);
-  pjrtd_status *status =
-      call->peer ? pjrtd_answer_compile(call->peer, &call->header, compile->program->info, compile->compile_ns)
-                 : PJRTD_OK;
-  if (status) pjrtd_call_fail(call, status);
-  compile_free(compile);
+  compile_answer(compile);
 }
 
+/* Puts the program, as it came, behind its options. */
+static void complete_source(compile_call *compile) {
+  if (!compile->source) return;
+  const char *code = compile->code ? compile->code : compile->staging->data;
+  memcpy(compile->source + compile->source_bytes - compile->code_bytes, code, compile->code_bytes);
+}
+
+/* All of the program is here. Where somebody has the same already, there is nothing to compile. */
 static void compile_submit(compile_call *compile) {
+  complete_source(compile);
+  pjrtd_sources *sources = &compile->call.runtime->sources;
+  pjrtd_source *known = compile->source ? pjrtd_sources_join(sources, compile->source, compile->source_bytes) : NULL;
+  if (known) {
+    pjrtd_program_share(compile->program, known);
+    compile_answer(compile);
+    return;
+  }
   compile->job = (pjrtd_job){.run = compile_run, .done = compile_done};
   pjrtd_status *status =
       pjrtd_runtime_submit(compile->call.runtime, compile->call.runtime->compile_lane, &compile->job);
@@ -246,6 +273,23 @@ static pjrtd_status *assign_home(const pjrtd_session *session, pjrtd_compile_opt
   return PJRTD_OK;
 }
 
+/* Makes room for a source, and fills in what the message alone knows, and the session: where the program runs. Where it
+ * cannot, the program does not share. */
+static void begin_source(compile_call *compile, const Pjrtd__V1__CompileRequest *wanted) {
+  static const Pjrtd__V1__CompileOptions none = PJRTD__V1__COMPILE_OPTIONS__INIT;
+  const Pjrtd__V1__CompileOptions *options = wanted->options ? wanted->options : &none;
+  bool placed = compile->options.num_device_assignment > 0;
+  uint64_t head[] = {(uint64_t)wanted->compression, wanted->uncompressed_bytes,
+                     pjrtd__v1__compile_options__get_packed_size(options), placed,
+                     placed ? (uint64_t)compile->options.device_assignment[0] : 0};
+  if (head[2] > PJRTD_MAX_SOURCE_BYTES || wanted->code_bytes > PJRTD_MAX_SOURCE_BYTES) return;
+  compile->source_bytes = sizeof head + head[2] + wanted->code_bytes;
+  compile->source = pjrtd_malloc(compile->source_bytes);
+  if (!compile->source) return;
+  memcpy(compile->source, head, sizeof head);
+  pjrtd__v1__compile_options__pack(options, (uint8_t *)compile->source + sizeof head);
+}
+
 static pjrtd_status *begin(pjrtd_request *request, const Pjrtd__V1__CompileRequest *wanted, compile_call *compile) {
   PJRTD_TRY(copy_options(compile, wanted->options));
   PJRTD_TRY(assign_home(request->peer->session, &compile->options));
@@ -259,6 +303,7 @@ static pjrtd_status *begin(pjrtd_request *request, const Pjrtd__V1__CompileReque
   compile->code_bytes = wanted->code_bytes;
   compile->compressed = wanted->compression;
   compile->plain_bytes = wanted->uncompressed_bytes;
+  begin_source(compile, wanted);
   if (!request->header->bulk_bytes)
     return pjrtd_staging_create(compile->call.runtime, wanted->code_bytes + 1, "the program's text", &compile->staging);
   compile->code = pjrtd_strndup((const char *)request->bulk, wanted->code_bytes);

@@ -19,7 +19,9 @@ static void reap_done(pjrtd_job *job) {
 
 static void program_destroy(pjrtd_resource *resource) {
   pjrtd_program *program = pjrtd_program_of(resource);
-  if (!program->executable) {
+  bool alone = pjrtd_sources_leave(&program->runtime->sources, program->source);
+  if (!program->executable || !alone) {
+    if (!alone) program->runtime->stats.programs--;
     pjrtd_free(program);
     return;
   }
@@ -51,6 +53,11 @@ void pjrtd_program_set(pjrtd_program *program, pjrtd_executable *executable) {
   if (__builtin_mul_overflow(bytes, program->info->num_devices, &program->output_bytes))
     program->output_bytes = UINT64_MAX;
   pjrtd_resource_set_ready(&program->resource);
+}
+
+void pjrtd_program_share(pjrtd_program *program, pjrtd_source *source) {
+  program->source = source;
+  pjrtd_program_set(program, source->executable);
 }
 
 bool pjrtd_program_is_quick(const pjrtd_program *program) {

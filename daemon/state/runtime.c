@@ -211,6 +211,7 @@ bool pjrtd_runtime_close(pjrtd_runtime *runtime) {
 
 void pjrtd_runtime_destroy(pjrtd_runtime *runtime) {
   if (runtime->turn.schedstat >= 0) close(runtime->turn.schedstat);
+  pjrtd_sources_deinit(&runtime->sources);
   pjrtd_free(runtime->device_lanes);
   pjrtd_free(runtime->open_lanes);
   pjrtd_free(runtime->transfer_lanes);

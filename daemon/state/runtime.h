@@ -11,6 +11,7 @@
 #include "state/lane.h"
 #include "state/resource.h"
 #include "state/share.h"
+#include "state/sources.h"
 #include "state/stats.h"
 
 typedef struct pjrtd_session pjrtd_session;
@@ -61,6 +62,7 @@ typedef struct pjrtd_runtime {
   pjrtd_session *sessions;                /* a list */
   pjrtd_account *accounts;                /* a list: of identities that have sessions (quota.h) */
   struct pjrtd_publication *publications; /* a list */
+  pjrtd_sources sources;                  /* of the programs of all sessions */
   uint64_t next_session;
   uint64_t last_conversation;
   uint64_t epoch; /* another value after each start */

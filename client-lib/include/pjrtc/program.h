@@ -61,7 +61,7 @@ typedef struct pjrtc_program_info {
   const pjrtc_program_tensor *const *outputs; /* of one device */
   size_t num_outputs;
   uint64_t generated_code_bytes;
-  uint64_t compile_ns; /* 0 from pjrtc_describe */
+  uint64_t compile_ns; /* 0 from pjrtc_describe, and where the daemon had the same program already */
   bool straight_line;  /* its time does not depend on data: no loop, no host, no collective */
 } pjrtc_program_info;
 

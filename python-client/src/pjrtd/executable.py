@@ -130,7 +130,7 @@ class Executable:
         #: ProgramTensors, of one device.
         self.arguments = tuple(ProgramTensor(tensor) for tensor in description.args)
         self.outputs = tuple(ProgramTensor(tensor) for tensor in description.outputs)
-        #: How long the daemon's compiler took.
+        #: How long the daemon's compiler took; 0 where it had the same program already.
         self.compile_ns = compile_ns
         devices = tuple(description.devices)
         self._num_devices = len(devices)

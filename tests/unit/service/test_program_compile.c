@@ -198,6 +198,48 @@ static uint64_t release(uint64_t *ids, size_t count) {
   return request(PJRTD_METHOD_Program_Release, &message.base, (how){0});
 }
 
+static uint64_t compile_ns(uint64_t id, const char *text) {
+  Pjrtd__V1__CompileReply *compiled = reply(post_compile(id, text, (how){0}), &pjrtd__v1__compile_reply__descriptor);
+  uint64_t took_ns = compiled->compile_ns;
+  free_reply(compiled);
+  return took_ns;
+}
+
+Test(program_compile, does_not_compile_what_somebody_has) {
+  uint64_t first = ++client->next_program, second = ++client->next_program, third = ++client->next_program;
+  cr_assert_gt(compile_ns(first, ADD_TEXT("")), 0);
+  cr_assert_eq(compile_ns(second, ADD_TEXT("")), 0);
+  cr_assert_gt(compile_ns(third, ADD_TEXT(DONATED)), 0);
+  cr_assert_eq(runtime->stats.compiles, 2);
+  cr_assert_eq(runtime->stats.programs, 3);
+  succeed(release(&first, 1));
+  uint64_t id = make_pair(1, 2), output = ++client->next_buffer;
+  succeed(execute((execution){second, 1, {id}, 1, {output}}, (how){0}));
+  check_pair(output, 2, 4);
+}
+
+Test(program_compile, compiles_again_what_nobody_has_any_more) {
+  uint64_t first = ++client->next_program;
+  compile_ns(first, ADD_TEXT(""));
+  succeed(release(&first, 1));
+  cr_assert_gt(compile_ns(++client->next_program, ADD_TEXT("")), 0);
+  cr_assert_eq(runtime->stats.compiles, 2);
+}
+
+/* The same text under other options is another program. */
+Test(program_compile, tells_programs_apart_by_their_options) {
+  static const char text[] = ADD_TEXT("");
+  Pjrtd__V1__CompileOptions options = PJRTD__V1__COMPILE_OPTIONS__INIT;
+  for (int i = 0; i < 3; i++) {
+    Pjrtd__V1__CompileRequest message = wanted(text);
+    message.options = &options;
+    options.deduplicate_hlo = i;
+    succeed(compile_message(&message, text, strlen(text)));
+  }
+  cr_assert_eq(runtime->stats.compiles, 2);
+  cr_assert_eq(runtime->stats.programs, 3);
+}
+
 Test(program_compile, lets_a_released_program_finish_what_it_runs) {
   uint64_t program = make_program(COUNT_DOWN_TEXT), rounds = make_rounds(50000000), output = ++client->next_buffer;
   uint64_t running = execute((execution){program, 1, {rounds}, 1, {output}}, (how){0});

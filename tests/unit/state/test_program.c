@@ -31,6 +31,30 @@ Test(program, is_freed_without_memory_for_a_thread, .init = open_runtime, .fini 
   cr_assert_eq(runtime->stats.programs, 0);
 }
 
+/* Who goes last frees the executable, whoever compiled it. */
+Test(program, shares_its_executable, .init = open_runtime, .fini = close_runtime, .timeout = 120) {
+  pjrtd_program *first, *second;
+  ASSERT_OK(pjrtd_program_create(runtime, &first));
+  first->source = pjrtd_sources_add(&runtime->sources, "add", 3, compile(ADD_TEXT("")));
+  pjrtd_program_set(first, first->source->executable);
+  ASSERT_OK(pjrtd_program_create(runtime, &second));
+  pjrtd_program_share(second, pjrtd_sources_join(&runtime->sources, "add", 3));
+  cr_assert_eq(second->resource.state, PJRTD_RESOURCE_READY);
+  cr_assert_eq(second->executable, first->executable);
+  cr_assert_eq(second->output_bytes, 8);
+  cr_assert_eq(runtime->stats.programs, 2);
+  pjrtd_resource_release(&first->resource);
+  cr_assert_eq(runtime->stats.programs, 1);
+  cr_assert_eq(runtime->jobs_running, 0);
+  cr_assert_str_eq(second->info->name, "add");
+  pjrtd_resource_release(&second->resource);
+  cr_assert_eq(runtime->jobs_running, 1);
+  cr_assert_null(pjrtd_sources_join(&runtime->sources, "add", 3));
+  wait_until_idle();
+  cr_assert_eq(runtime->stats.programs, 0);
+  cr_assert_eq(pjrtd_lane_get_stats(runtime->reaper).jobs, 1);
+}
+
 Test(program, that_was_never_compiled_or_failed_leaves_no_trace, .init = open_bare, .fini = close_bare) {
   pjrtd_program *pending, *failed;
   ASSERT_OK(pjrtd_program_create(runtime, &pending));

@@ -1,0 +1,55 @@
+/* See sources.h. */
+#include "state/sources.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+
+/* FNV-1a. Two sources with one key are told apart by their bytes, and only one of them is known. */
+static uint64_t key_of(const char *bytes, size_t size_bytes) {
+  uint64_t key = UINT64_C(14695981039346656037);
+  for (size_t i = 0; i < size_bytes; i++) key = (key ^ (unsigned char)bytes[i]) * UINT64_C(1099511628211);
+  return key ? key : 1;
+}
+
+void pjrtd_sources_deinit(pjrtd_sources *sources) {
+  for (uint64_t i = 0; i < pjrtd_id_map_slots(&sources->by_key); i++)
+    pjrtd_free(pjrtd_id_map_slot(&sources->by_key, i));
+  pjrtd_id_map_deinit(&sources->by_key);
+}
+
+pjrtd_source *pjrtd_sources_join(pjrtd_sources *sources, const char *bytes, size_t size_bytes) {
+  if (size_bytes > PJRTD_MAX_SOURCE_BYTES) return NULL;
+  pjrtd_source *source = pjrtd_id_map_find(&sources->by_key, key_of(bytes, size_bytes));
+  if (!source || source->size_bytes != size_bytes || memcmp(source->bytes, bytes, size_bytes) != 0) return NULL;
+  source->programs++;
+  return source;
+}
+
+pjrtd_source *pjrtd_sources_add(pjrtd_sources *sources, const char *bytes, size_t size_bytes,
+                                pjrtd_executable *executable) {
+  if (size_bytes > PJRTD_MAX_SOURCE_BYTES || sources->size_bytes + size_bytes > PJRTD_MAX_SOURCES_BYTES) return NULL;
+  uint64_t key = key_of(bytes, size_bytes);
+  if (pjrtd_id_map_find(&sources->by_key, key)) return NULL;
+  pjrtd_source *source = pjrtd_malloc(sizeof *source + size_bytes);
+  if (!source) return NULL;
+  *source = (pjrtd_source){.key = key, .programs = 1, .executable = executable, .size_bytes = size_bytes};
+  memcpy(source->bytes, bytes, size_bytes);
+  pjrtd_status *status = pjrtd_id_map_insert(&sources->by_key, key, source);
+  if (status) {
+    pjrtd_status_destroy(status);
+    pjrtd_free(source);
+    return NULL;
+  }
+  sources->size_bytes += size_bytes;
+  return source;
+}
+
+bool pjrtd_sources_leave(pjrtd_sources *sources, pjrtd_source *source) {
+  if (!source) return true;
+  if (--source->programs) return false;
+  pjrtd_id_map_remove(&sources->by_key, source->key);
+  sources->size_bytes -= source->size_bytes;
+  pjrtd_free(source);
+  return true;
+}

@@ -1,0 +1,89 @@
+/* state/sources.c. */
+#include <criterion/criterion.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "state/sources.h"
+
+static pjrtd_sources sources;
+static char a[1], b[1]; /* stand for executables */
+
+static void deinit(void) {
+  pjrtd_sources_deinit(&sources);
+}
+
+TestSuite(sources, .fini = deinit);
+
+static pjrtd_source *add(const char *text, char *executable) {
+  return pjrtd_sources_add(&sources, text, strlen(text), (pjrtd_executable *)executable);
+}
+
+static pjrtd_source *join(const char *text) {
+  return pjrtd_sources_join(&sources, text, strlen(text));
+}
+
+Test(sources, are_found_by_their_bytes) {
+  cr_assert_null(join("one"));
+  pjrtd_source *one = add("one", a), *two = add("one and more", b);
+  cr_assert_eq(join("one"), one);
+  cr_assert_eq(join("one and more"), two);
+  cr_assert_eq(one->executable, (pjrtd_executable *)a);
+  cr_assert_eq(two->executable, (pjrtd_executable *)b);
+  cr_assert_null(join("onf"));
+  cr_assert_null(join("on"));
+  cr_assert_eq(sources.size_bytes, 15);
+}
+
+Test(sources, go_with_the_last_program) {
+  pjrtd_source *one = add("one", a);
+  cr_assert_eq(join("one"), one);
+  cr_assert_not(pjrtd_sources_leave(&sources, one));
+  cr_assert_eq(join("one"), one);
+  cr_assert_not(pjrtd_sources_leave(&sources, one));
+  cr_assert(pjrtd_sources_leave(&sources, one));
+  cr_assert_null(join("one"));
+  cr_assert_eq(sources.size_bytes, 0);
+  cr_assert(pjrtd_sources_leave(&sources, NULL), "a program that shares nothing takes its executable along");
+}
+
+Test(sources, that_are_known_are_not_added_again) {
+  pjrtd_source *one = add("one", a);
+  cr_assert_null(add("one", b));
+  cr_assert_eq(join("one"), one);
+  cr_assert_eq(one->programs, 2);
+}
+
+/* Another one with the same key: it is not taken for the first, and does not take its place. */
+Test(sources, with_one_key_are_told_apart) {
+  pjrtd_source *one = add("one", a);
+  one->bytes[0] = 'O';
+  cr_assert_null(join("one"));
+  cr_assert_null(add("one", b));
+}
+
+Test(sources, that_are_large_or_too_many_are_not_shared) {
+  char *large = pjrtd_calloc(1, PJRTD_MAX_SOURCE_BYTES + 1);
+  cr_assert_null(pjrtd_sources_add(&sources, large, PJRTD_MAX_SOURCE_BYTES + 1, (pjrtd_executable *)a));
+  cr_assert_null(pjrtd_sources_join(&sources, large, PJRTD_MAX_SOURCE_BYTES + 1));
+  for (uint64_t i = 0; i < PJRTD_MAX_SOURCES_BYTES / PJRTD_MAX_SOURCE_BYTES; i++) {
+    memcpy(large, &i, sizeof i);
+    cr_assert_not_null(pjrtd_sources_add(&sources, large, PJRTD_MAX_SOURCE_BYTES, (pjrtd_executable *)a));
+  }
+  cr_assert_null(add("one", b));
+  pjrtd_source *last = pjrtd_sources_join(&sources, large, PJRTD_MAX_SOURCE_BYTES);
+  cr_assert_not(pjrtd_sources_leave(&sources, last));
+  cr_assert(pjrtd_sources_leave(&sources, last));
+  cr_assert_not_null(add("one", b), "there is room again");
+  pjrtd_free(large);
+}
+
+Test(sources, are_not_shared_without_memory) {
+  for (int successes = 0; successes < 2; successes++) {
+    pjrtd_alloc_fail_after(successes);
+    cr_assert_null(add("one", a));
+    pjrtd_alloc_fail_after(-1);
+    cr_assert_eq(sources.size_bytes, 0);
+    cr_assert_null(join("one"));
+  }
+  cr_assert_not_null(add("one", a));
+}
