@@ -32,7 +32,7 @@ typedef struct {
 typedef enum { PJRTD_SESSION_HOME_FIRST, PJRTD_SESSION_HOME_LEAST_LOADED } pjrtd_session_home;
 
 /* settings_table.c asserts it. */
-#define PJRTD_NUM_SETTINGS 37
+#define PJRTD_NUM_SETTINGS 38
 
 /* Fields are named as the settings are; deploy/pjrtd.conf says what each does. Texts are owned and never NULL. */
 typedef struct pjrtd_settings {
@@ -43,6 +43,7 @@ typedef struct pjrtd_settings {
   pjrtd_text_list option;
   uint64_t busy_poll_us;
   uint64_t loop_execute_us;
+  uint64_t max_idle_programs;
   uint64_t lane_stall_ms;
   uint64_t max_stuck;
   uint64_t max_device_executions;

@@ -76,6 +76,7 @@ const pjrtd_setting pjrtd_settings_table[] = {
     TEXT(state_dir, "DIR", NULL, "folder for keys and the server epoch"),
     INTEGER(busy_poll_us, "200", 0, 1000000, RELOAD, "how long the loop polls after a request before it sleeps"),
     INTEGER(loop_execute_us, "100", 0, 2000, RELOAD, "straight-line programs measured quicker may run on the loop"),
+    INTEGER(max_idle_programs, "32", 0, 10000, RELOAD, "compiled programs that stay though nobody has them"),
     INTEGER(lane_stall_ms, "1000", 10, 3600000, RELOAD, "a plugin call that takes longer is moved off its lane"),
     INTEGER(max_stuck, "4", 1, 64, RESTART, "stuck plugin calls a device may have before new work is refused"),
     INTEGER(max_device_executions, "24", 1, 1024, RESTART, "executions that a device may have under way by itself"),

@@ -19,9 +19,12 @@ static void reap_done(pjrtd_job *job) {
 
 static void program_destroy(pjrtd_resource *resource) {
   pjrtd_program *program = pjrtd_program_of(resource);
-  bool alone = pjrtd_sources_leave(&program->runtime->sources, program->source);
-  if (!program->executable || !alone) {
-    if (!alone) program->runtime->stats.programs--;
+  pjrtd_runtime *runtime = program->runtime;
+  /* What goes in its place may be another one, that was not used for longer. */
+  if (program->source)
+    program->executable = pjrtd_sources_leave(&runtime->sources, program->source, runtime->settings->max_idle_programs);
+  if (!program->executable) {
+    if (program->info) runtime->stats.programs--;
     pjrtd_free(program);
     return;
   }

@@ -8,8 +8,8 @@ typedef struct pjrtd_program {
   pjrtd_runtime *runtime;
   pjrtd_session *session; /* NULL once it has no name */
   uint64_t id;
-  pjrtd_executable *executable;   /* owned, with others where `source` says so; NULL until it is compiled */
-  pjrtd_source *source;           /* of the executable, joined; NULL: it is this program's alone */
+  pjrtd_executable *executable;   /* NULL until it is compiled */
+  pjrtd_source *source;           /* joined; owns the executable. NULL: this program does */
   const pjrtd_program_info *info; /* the executable's */
   uint64_t output_bytes;          /* of all outputs on all devices */
   uint64_t measured_ns;           /* the last execution; 0: none yet */

@@ -200,6 +200,7 @@ bool pjrtd_runtime_close(pjrtd_runtime *runtime) {
   if (runtime->mailbox) pjrtd_mailbox_drain(runtime->mailbox);
   free_some(runtime, SIZE_MAX);
   if (!wait_for_callbacks(runtime)) return false;
+  pjrtd_sources_deinit(&runtime->sources);
   pjrtd_client_destroy(PJRTD_TAKE(runtime->client));
   pjrtd_mailbox_close(runtime->mailbox);
   pjrtd_deadlines_close(&runtime->deadlines);
@@ -211,7 +212,6 @@ bool pjrtd_runtime_close(pjrtd_runtime *runtime) {
 
 void pjrtd_runtime_destroy(pjrtd_runtime *runtime) {
   if (runtime->turn.schedstat >= 0) close(runtime->turn.schedstat);
-  pjrtd_sources_deinit(&runtime->sources);
   pjrtd_free(runtime->device_lanes);
   pjrtd_free(runtime->open_lanes);
   pjrtd_free(runtime->transfer_lanes);

@@ -12,9 +12,25 @@ static uint64_t key_of(const char *bytes, size_t size_bytes) {
   return key ? key : 1;
 }
 
+static void unlink_idle(pjrtd_sources *sources, pjrtd_source *source) {
+  *(source->older ? &source->older->newer : &sources->oldest) = source->newer;
+  *(source->newer ? &source->newer->older : &sources->newest) = source->older;
+  source->older = source->newer = NULL;
+  sources->idle--;
+}
+
+/* Of an idle one. */
+static pjrtd_executable *forget(pjrtd_sources *sources, pjrtd_source *source) {
+  pjrtd_executable *executable = source->executable;
+  unlink_idle(sources, source);
+  pjrtd_id_map_remove(&sources->by_key, source->key);
+  sources->size_bytes -= source->size_bytes;
+  pjrtd_free(source);
+  return executable;
+}
+
 void pjrtd_sources_deinit(pjrtd_sources *sources) {
-  for (uint64_t i = 0; i < pjrtd_id_map_slots(&sources->by_key); i++)
-    pjrtd_free(pjrtd_id_map_slot(&sources->by_key, i));
+  while (sources->oldest) pjrtd_executable_destroy(forget(sources, sources->oldest));
   pjrtd_id_map_deinit(&sources->by_key);
 }
 
@@ -22,7 +38,7 @@ pjrtd_source *pjrtd_sources_join(pjrtd_sources *sources, const char *bytes, size
   if (size_bytes > PJRTD_MAX_SOURCE_BYTES) return NULL;
   pjrtd_source *source = pjrtd_id_map_find(&sources->by_key, key_of(bytes, size_bytes));
   if (!source || source->size_bytes != size_bytes || memcmp(source->bytes, bytes, size_bytes) != 0) return NULL;
-  source->programs++;
+  if (!source->programs++) unlink_idle(sources, source);
   return source;
 }
 
@@ -45,11 +61,10 @@ pjrtd_source *pjrtd_sources_add(pjrtd_sources *sources, const char *bytes, size_
   return source;
 }
 
-bool pjrtd_sources_leave(pjrtd_sources *sources, pjrtd_source *source) {
-  if (!source) return true;
-  if (--source->programs) return false;
-  pjrtd_id_map_remove(&sources->by_key, source->key);
-  sources->size_bytes -= source->size_bytes;
-  pjrtd_free(source);
-  return true;
+pjrtd_executable *pjrtd_sources_leave(pjrtd_sources *sources, pjrtd_source *source, uint64_t max_idle) {
+  if (--source->programs) return NULL;
+  source->older = sources->newest;
+  *(source->older ? &source->older->newer : &sources->oldest) = source;
+  sources->newest = source;
+  return ++sources->idle > max_idle ? forget(sources, sources->oldest) : NULL;
 }

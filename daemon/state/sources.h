@@ -1,8 +1,8 @@
-/* What executables were compiled from, so that a program that somebody has is not compiled again: a process that comes
- * back to its session, or many that run the same model, begin at once. Loop thread only.
+/* What executables were compiled from, so that a program that somebody has, or had a while ago, is not compiled again:
+ * a process that comes back to its session, or many that run the same model, begin at once. Loop thread only.
  *
- * A source is whatever its maker puts into it (text, options), and is compared byte by byte. It lives as long as a
- * program has the executable; no executable is kept for a program that may come. */
+ * A source is whatever its maker puts into it (text, options), and is compared byte by byte. Its executable is shared
+ * by programs; when the last one goes it stays, as one of the few that were used last. */
 #pragma once
 
 #include "base/id_map.h"
@@ -11,10 +11,11 @@
 #define PJRTD_MAX_SOURCE_BYTES (UINT64_C(256) << 10) /* of one; a larger one is compiled for each who asks */
 #define PJRTD_MAX_SOURCES_BYTES (UINT64_C(64) << 20) /* of all */
 
-typedef struct {
-  uint64_t key;                 /* a hash of it */
-  uint64_t programs;            /* that have the executable */
-  pjrtd_executable *executable; /* borrowed: the last of the programs destroys it */
+typedef struct pjrtd_source {
+  uint64_t key;                       /* a hash of it */
+  uint64_t programs;                  /* that have the executable */
+  struct pjrtd_source *older, *newer; /* among the idle ones, where no program has it */
+  pjrtd_executable *executable;       /* owned */
   size_t size_bytes;
   char bytes[];
 } pjrtd_source;
@@ -23,14 +24,18 @@ typedef struct {
 typedef struct {
   pjrtd_id_map by_key;
   uint64_t size_bytes;
+  pjrtd_source *oldest, *newest; /* idle ones, by when they became so */
+  uint64_t idle;
 } pjrtd_sources;
 
+/* Forgets all, and destroys the executables of the idle ones; no program may have one. It blocks. */
 void pjrtd_sources_deinit(pjrtd_sources *sources);
 /* What the same bytes were compiled to, for one more program; NULL where there is nothing. */
 pjrtd_source *pjrtd_sources_join(pjrtd_sources *sources, const char *bytes, size_t size_bytes);
-/* Makes `executable` known, for its first program. NULL where it is not: the source is too large or there is no room
- * for it, or it is known already. Then the program does not share. */
+/* Takes `executable` for its first program. NULL, and nothing is taken, where it cannot be shared: the source is too
+ * large or there is no room for it, or it is known already. */
 pjrtd_source *pjrtd_sources_add(pjrtd_sources *sources, const char *bytes, size_t size_bytes,
                                 pjrtd_executable *executable);
-/* A program goes. Whether the executable goes with it: `source` was the last one's, or NULL. */
-bool pjrtd_sources_leave(pjrtd_sources *sources, pjrtd_source *source);
+/* A program goes. At most `max_idle` executables stay that no program has: the caller destroys the one that is
+ * returned, if any. */
+PJRTD_MUST_USE pjrtd_executable *pjrtd_sources_leave(pjrtd_sources *sources, pjrtd_source *source, uint64_t max_idle);

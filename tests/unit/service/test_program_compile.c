@@ -219,11 +219,24 @@ Test(program_compile, does_not_compile_what_somebody_has) {
 }
 
 Test(program_compile, compiles_again_what_nobody_has_any_more) {
+  settings.max_idle_programs = 0;
   uint64_t first = ++client->next_program;
   compile_ns(first, ADD_TEXT(""));
   succeed(release(&first, 1));
   cr_assert_gt(compile_ns(++client->next_program, ADD_TEXT("")), 0);
   cr_assert_eq(runtime->stats.compiles, 2);
+}
+
+Test(program_compile, does_not_compile_what_somebody_had_a_while_ago) {
+  settings.max_idle_programs = 1;
+  for (int i = 0; i < 3; i++) {
+    uint64_t id = ++client->next_program;
+    cr_assert_eq(compile_ns(id, ADD_TEXT("")) == 0, i > 0);
+    succeed(release(&id, 1));
+    wait_until_idle();
+    cr_assert_eq(runtime->stats.programs, 0);
+  }
+  cr_assert_eq(runtime->stats.compiles, 1);
 }
 
 /* The same text under other options is another program. */

@@ -31,8 +31,9 @@ Test(program, is_freed_without_memory_for_a_thread, .init = open_runtime, .fini 
   cr_assert_eq(runtime->stats.programs, 0);
 }
 
-/* Who goes last frees the executable, whoever compiled it. */
+/* Who goes last frees the executable, whoever compiled it, where none is to stay. */
 Test(program, shares_its_executable, .init = open_runtime, .fini = close_runtime, .timeout = 120) {
+  settings.max_idle_programs = 0;
   pjrtd_program *first, *second;
   ASSERT_OK(pjrtd_program_create(runtime, &first));
   first->source = pjrtd_sources_add(&runtime->sources, "add", 3, compile(ADD_TEXT("")));
@@ -52,6 +53,25 @@ Test(program, shares_its_executable, .init = open_runtime, .fini = close_runtime
   cr_assert_null(pjrtd_sources_join(&runtime->sources, "add", 3));
   wait_until_idle();
   cr_assert_eq(runtime->stats.programs, 0);
+  cr_assert_eq(pjrtd_lane_get_stats(runtime->reaper).jobs, 1);
+}
+
+/* The next one that goes sends it away. */
+Test(program, leaves_its_executable_for_another, .init = open_runtime, .fini = close_runtime, .timeout = 120) {
+  settings.max_idle_programs = 1;
+  const char *texts[] = {ADD_TEXT(""), ADD_TEXT(DONATED)};
+  for (int i = 0; i < 2; i++) {
+    pjrtd_program *program;
+    ASSERT_OK(pjrtd_program_create(runtime, &program));
+    program->source = pjrtd_sources_add(&runtime->sources, i ? "two" : "one", 3, compile(texts[i]));
+    pjrtd_program_set(program, program->source->executable);
+    pjrtd_resource_release(&program->resource);
+    cr_assert_eq(runtime->jobs_running, i);
+    wait_until_idle();
+    cr_assert_eq(runtime->stats.programs, 0);
+  }
+  cr_assert_eq(runtime->sources.idle, 1);
+  cr_assert_null(pjrtd_sources_join(&runtime->sources, "one", 3));
   cr_assert_eq(pjrtd_lane_get_stats(runtime->reaper).jobs, 1);
 }
 

@@ -8,8 +8,10 @@
 static pjrtd_sources sources;
 static char a[1], b[1]; /* stand for executables */
 
+/* The executables are none. */
 static void deinit(void) {
-  pjrtd_sources_deinit(&sources);
+  for (uint64_t i = 0; i < pjrtd_id_map_slots(&sources.by_key); i++) pjrtd_free(pjrtd_id_map_slot(&sources.by_key, i));
+  pjrtd_id_map_deinit(&sources.by_key);
 }
 
 TestSuite(sources, .fini = deinit);
@@ -34,16 +36,38 @@ Test(sources, are_found_by_their_bytes) {
   cr_assert_eq(sources.size_bytes, 15);
 }
 
+/* Who goes last, where none is to stay. */
+static char *leave(pjrtd_source *source, uint64_t max_idle) {
+  return (char *)pjrtd_sources_leave(&sources, source, max_idle);
+}
+
 Test(sources, go_with_the_last_program) {
   pjrtd_source *one = add("one", a);
   cr_assert_eq(join("one"), one);
-  cr_assert_not(pjrtd_sources_leave(&sources, one));
+  cr_assert_null(leave(one, 0));
   cr_assert_eq(join("one"), one);
-  cr_assert_not(pjrtd_sources_leave(&sources, one));
-  cr_assert(pjrtd_sources_leave(&sources, one));
+  cr_assert_null(leave(one, 0));
+  cr_assert_eq(leave(one, 0), a);
   cr_assert_null(join("one"));
   cr_assert_eq(sources.size_bytes, 0);
-  cr_assert(pjrtd_sources_leave(&sources, NULL), "a program that shares nothing takes its executable along");
+  cr_assert_eq(sources.idle, 0);
+}
+
+Test(sources, stay_idle_until_others_were_used_later) {
+  static char executables[4][1];
+  const char *names[] = {"0", "1", "2", "3"};
+  pjrtd_source *made[4];
+  for (int i = 0; i < 4; i++) made[i] = add(names[i], executables[i]);
+  for (int i = 0; i < 3; i++) cr_assert_null(leave(made[i], 3));
+  cr_assert_eq(sources.idle, 3);
+  cr_assert_eq(join("1"), made[1], "from the middle");
+  cr_assert_eq(join("0"), made[0], "the oldest");
+  cr_assert_null(leave(made[0], 3));
+  cr_assert_null(leave(made[1], 3));
+  cr_assert_eq(leave(made[3], 3), executables[2], "0, 1 and 3 were used later");
+  cr_assert_null(join("2"));
+  cr_assert_eq(join("3"), made[3], "the newest");
+  cr_assert_eq(sources.idle, 2);
 }
 
 Test(sources, that_are_known_are_not_added_again) {
@@ -71,8 +95,8 @@ Test(sources, that_are_large_or_too_many_are_not_shared) {
   }
   cr_assert_null(add("one", b));
   pjrtd_source *last = pjrtd_sources_join(&sources, large, PJRTD_MAX_SOURCE_BYTES);
-  cr_assert_not(pjrtd_sources_leave(&sources, last));
-  cr_assert(pjrtd_sources_leave(&sources, last));
+  cr_assert_null(leave(last, 0));
+  cr_assert_eq(leave(last, 0), a);
   cr_assert_not_null(add("one", b), "there is room again");
   pjrtd_free(large);
 }
