@@ -3,53 +3,65 @@
     PJRTD_TARGET=unix:/run/pjrtd/pjrtd.sock python decode.py bu ge
 
 Prints syllables as they come, until the model says that the text ends or the cache is full. The model is untrained, so they
-mean nothing. One step is a StableHLO program (decode_step.mlir, made by lower_decode.py; JAX is not needed here): token,
-position and the caches go in and their next values come out, in the same memory, since the step donates them. What the host
-reads of each step is the token and whether to stop.
+mean nothing. One step is a StableHLO program (decode_step.mlir, made by lower_decode.py; JAX is not needed here). Token, position
+and the caches are slots: they go in and their next values come out into them, in the same memory, since the step donates them.
+What the host reads of each step is the token and whether to stop.
 """
 
 from __future__ import annotations
 
 import argparse
+import array
+import math
 import pathlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pjrtd
-from make_weights import CONTEXT, SEED, VOCABULARY, WEIGHTS, make
+from make_weights import CONTEXT, HEADS, LAYERS, SEED, VOCABULARY, WEIGHTS, WIDTH, make
+from pjrtd.session import Session
 
 PROGRAM = pathlib.Path(__file__).resolve().parent / "decode_step.mlir"
-END = 0
+STATE = ["token", "position", "keys", "values"]
+CACHE = (LAYERS, CONTEXT, HEADS, WIDTH // HEADS)
 SYLLABLES = [".", *(consonant + vowel for consonant in "bdfgklmnprstvz" for vowel in "aeiou")]
 assert len(SYLLABLES) == VOCABULARY
 
 
 class Decoder:
-    """A model on the device, and its decoding step."""
+    """A model, and its decoding step, in a session: weights and state are slots."""
 
-    def __init__(self, client: pjrtd.Client, seed: int = SEED) -> None:
-        self._client = client
-        self._step = client.compile(PROGRAM.read_text())
+    def __init__(self, session: Session, seed: int = SEED) -> None:
         made = make(seed)
-        self._weights = [client.buffer_from_host(made[weight.name], "f32", weight.shape) for weight in WEIGHTS]
+        session.bind_many({weight.name: loader(session.client, made[weight.name], weight.shape) for weight in WEIGHTS})
+        # Outputs with an input's name go back there.
+        names = [*STATE, *(weight.name for weight in WEIGHTS)]
+        self._step = session.program(PROGRAM.read_text(), names, outputs=[*STATE, "stop"])
+        self._session = session
 
     def __call__(self, beginning: Sequence[int]) -> Iterator[int]:
-        """The tokens after a beginning of at least one and fewer than CONTEXT, up to and with END."""
+        """The tokens after a beginning of at least one and fewer than CONTEXT, up to and with 0, which ends a text."""
         if not 0 < len(beginning) < CONTEXT:
             raise ValueError(f"a beginning has 1 to {CONTEXT - 1} tokens, not {len(beginning)}")
-        cache = self._step.arguments[2].type
-        keys, values = (self._client.buffer_from_host(bytes(cache.nbytes), "f32", cache.dims) for _ in range(2))
-        position: Any = 0
-        *earlier, token = beginning
-        for known in earlier:
-            _, position, keys, values, _ = self._step(known, position, keys, values, *self._weights)
-        following: Any = token
+        client = self._session.client
+        empty = bytes(4 * math.prod(CACHE))
+        self._session.feed_back({name: client.buffer_from_host(empty, "f32", CACHE) for name in ("keys", "values")})
+        self._session.feed_back({"position": client.buffer_from_host(0, "s32")})
+        *earlier, last = beginning
+        for token in earlier:  # what follows them is known
+            self._step.advance(token=token)["stop"].close()
+        left = self._step.advance(token=last)
         while True:
-            following, position, keys, values, stop = self._step(following, position, keys, values, *self._weights)
-            yield following.item()
-            if stop.item():
+            yield self._session.buffer("token").item()
+            if left["stop"].item():
                 return
+            left = self._step.advance()
+
+
+def loader(client: pjrtd.Client, values: array.array[float], shape: Sequence[int]) -> Callable[[Any], pjrtd.Buffer[Any]]:
+    """What puts a weight on a device, once the program names it."""
+    return lambda device: client.buffer_from_host(values, "f32", shape, device=device)
 
 
 def number_of(syllable: str) -> int:
@@ -67,7 +79,7 @@ def main() -> int:
     arguments = parser.parse_args()
 
     with pjrtd.Client.create(arguments.target) as client:
-        for token in Decoder(client, arguments.seed)(arguments.beginning):
+        for token in Decoder(Session(client), arguments.seed)(arguments.beginning):
             print(token if arguments.ids else SYLLABLES[token], end=" ", flush=True)
         print()
     return 0

@@ -46,7 +46,7 @@ def layer_weights(number: int) -> list[Weight]:
 #: In the order of the program's last arguments. All are f32.
 WEIGHTS = [
     Weight("embedding", (VOCABULARY, WIDTH), 1),
-    Weight("position", (CONTEXT, WIDTH), 1),
+    Weight("position_embedding", (CONTEXT, WIDTH), 1),
     *[weight for number in range(LAYERS) for weight in layer_weights(number)],
     Weight("final_norm", (WIDTH,), 0),
     Weight("unembedding", (WIDTH, VOCABULARY), 1 / math.sqrt(WIDTH)),

