@@ -14,7 +14,7 @@ from bench_context import ROOT, Context, Settings
 from bench_hotpath import allocations, kernel_costs
 from bench_machine import describe_machine
 from bench_measures import busy_clients, c_calls, dot_calls, first_result, idle_connections, memory, python_calls
-from bench_models import minilm, minilm_clients
+from bench_models import minilm, minilm_attach, minilm_clients
 from bench_over_grpc import grpc_batches, grpc_calls, grpc_python, grpc_transfers
 from bench_process import BenchError
 from bench_report import Row, render
@@ -36,6 +36,7 @@ MEASURES: dict[str, Callable[[Context], list[Row]]] = {
     "steps-python": python_steps,
     "sharing": sharing,
     "minilm": minilm,
+    "minilm-attach": minilm_attach,
     "minilm-clients": minilm_clients,
     "pipelined": pipelined,
     "transfers": transfers,

@@ -170,15 +170,15 @@ def dot_calls(context: Context) -> list[Row]:
     ]
 
 
-def _first_result_ms(context: Context, script: str, *args: str) -> float:
-    """From starting the interpreter to reading its result. Its exit is not counted."""
+def first_result_ms(context: Context, wanted: bytes, script: str, *args: str) -> float:
+    """From starting the interpreter to reading its result, which is `wanted`. Its exit is not counted."""
     command = [str(context.settings.python), str(BENCH_DIR / "sides" / script), *args]
     start = time.perf_counter_ns()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=context.env) as process:
         assert process.stdout is not None and process.stderr is not None
         line = process.stdout.readline()
         elapsed_ms = (time.perf_counter_ns() - start) / 1e6
-        if line != b"result [0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0]\n":
+        if line != wanted:
             message = process.stderr.read().decode(errors="replace").strip().splitlines()
             raise BenchError(f"{script} printed {line!r}: {message[-1] if message else 'no error'}")
     return elapsed_ms
@@ -186,10 +186,11 @@ def _first_result_ms(context: Context, script: str, *args: str) -> float:
 
 def first_result(context: Context) -> list[Row]:
     """A fresh process each time; the daemon is warm, the program is compiled anew by both."""
+    doubled = b"result [0.0, 2.0, 4.0, 6.0, 8.0, 10.0, 12.0, 14.0]\n"
     with context.start_daemon({"max_idle_programs": "0"}) as daemon:
         scripts = {
-            "pjrtd": lambda: {"ms": _first_result_ms(context, "first_result_pjrtd.py", daemon.target)},
-            "jax": lambda: {"ms": _first_result_ms(context, "first_result_jax.py")},
+            "pjrtd": lambda: {"ms": first_result_ms(context, doubled, "first_result_pjrtd.py", daemon.target)},
+            "jax": lambda: {"ms": first_result_ms(context, doubled, "first_result_jax.py")},
         }
         race(scripts, 1)  # byte code is compiled and the page cache filled
         results = race(scripts, context.settings.rounds)

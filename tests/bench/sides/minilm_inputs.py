@@ -23,6 +23,11 @@ def inputs(rows: int, tokens: int) -> tuple[memoryview, array.array[int]]:
     return memoryview(ids).cast("B").cast("i", (rows, tokens)), array.array("i", [tokens] * rows)
 
 
+def result(vector: list[float]) -> str:
+    """What the sides that embed one sentence print of it: SENTENCE's first numbers, to what f32 gives everywhere."""
+    return "result " + " ".join(f"{x:.3f}" for x in vector[:4])
+
+
 def check_vectors(vectors: bytes | bytearray, rows: int) -> None:
     """f32[rows, 384]: rows of length 1, all the same, since the sentences are."""
     values = array.array("f", bytes(vectors))
