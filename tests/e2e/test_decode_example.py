@@ -76,5 +76,5 @@ def test_the_cache_stays_on_the_device(daemon: Daemon):
     after = daemon.stats()
     weights_bytes = 4 * (2 * 71 * 64 + 128 * 64 + 5 * 64 + 2 * (4 * 64 * 64 + 2 * 64 * 256))
     program_bytes = (EXAMPLE / "decode_step.mlir").stat().st_size
-    assert after.bytes_received - before.bytes_received < weights_bytes + program_bytes + 2 * CACHE_BYTES + 10_000 + 1000 * tokens
-    assert after.bytes_sent - before.bytes_sent < 10_000 + 500 * tokens < CACHE_BYTES * 2
+    assert after.bytes_received - before.bytes_received < weights_bytes + program_bytes + 2 * CACHE_BYTES + 20_000
+    assert after.bytes_sent - before.bytes_sent < 20_000 + 200 * tokens < CACHE_BYTES

@@ -5,7 +5,7 @@
 Prints syllables as they come, until the model says that the text ends or the cache is full. The model is untrained, so they
 mean nothing. One step is a StableHLO program (decode_step.mlir, made by lower_decode.py; JAX is not needed here). Token, position
 and the caches are slots: they go in and their next values come out into them, in the same memory, since the step donates them.
-What the host reads of each step is the token and whether to stop.
+All steps are one call, which the daemon makes next to the device until the step says `stop`; the tokens come as they are made.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ class Decoder:
     def __init__(self, session: Session, seed: int = SEED) -> None:
         made = make(seed)
         session.bind_many({weight.name: loader(session.client, made[weight.name], weight.shape) for weight in WEIGHTS})
-        # Outputs with an input's name go back there.
         names = [*STATE, *(weight.name for weight in WEIGHTS)]
+        # Outputs with an input's name go back there, so each step's token is the next one's.
         self._step = session.program(PROGRAM.read_text(), names, outputs=[*STATE, "stop"])
+        # The same program for tokens that are known.
+        self._read = session.program_from_executable(
+            self._step.executable, names, outputs=self._step.outputs, feed_back={name: name for name in STATE[1:]}
+        )
         self._session = session
 
     def __call__(self, beginning: Sequence[int]) -> Iterator[int]:
         """The tokens after a beginning of at least one and fewer than CONTEXT, up to and with 0, which ends a text."""
         if not 0 < len(beginning) < CONTEXT:
             raise ValueError(f"a beginning has 1 to {CONTEXT - 1} tokens, not {len(beginning)}")
-        client = self._session.client
-        empty = bytes(4 * math.prod(CACHE))
-        self._session.feed_back({name: client.buffer_from_host(empty, "f32", CACHE) for name in ("keys", "values")})
-        self._session.feed_back({"position": client.buffer_from_host(0, "s32")})
         *earlier, last = beginning
-        for token in earlier:  # what follows them is known
-            self._step.advance(token=token)["stop"].close()
-        left = self._step.advance(token=last)
-        while True:
-            yield self._session.buffer("token").item()
-            if left["stop"].item():
-                return
-            left = self._step.advance()
+        client, empty = self._session.client, bytes(4 * math.prod(CACHE))
+        state = {name: client.buffer_from_host(empty, "f32", CACHE) for name in ("keys", "values")}
+        state |= {"token": client.buffer_from_host(last, "s32"), "position": client.buffer_from_host(0, "s32")}
+        self._session.feed_back(state)
+        if earlier:
+            self._read.run(stacked={"token": array.array("i", earlier)}).wait()
+        for _, told in self._step.run(CONTEXT, fetch=["token"], every=1, until="stop"):
+            yield told["token"].item()
 
 
 def loader(client: pjrtd.Client, values: array.array[float], shape: Sequence[int]) -> Callable[[Any], pjrtd.Buffer[Any]]:
