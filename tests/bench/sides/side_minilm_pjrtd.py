@@ -1,6 +1,6 @@
-"""MiniLM-L6 through pjrtd: `side_minilm_pjrtd.py TARGET [--sleep]`. One call: ids of the host in, vectors on the host out.
+"""MiniLM-L6 through pjrtd: `side_minilm_pjrtd.py TARGET [--sleep] [--shared]`. One call: ids of the host in, vectors on the host out.
 
-The weights are bound once. Without --sleep a waiting call polls as the client does by default; with it, it sleeps at once."""
+The weights are uploaded once; with --shared they are slots of one session that all such sides share. Without --sleep a waiting call polls as the client does by default; with it, it sleeps at once."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 
 import pjrtd
 from minilm_inputs import EXAMPLE, SHAPES, check_vectors, inputs
+from pjrtd.session import Session
 from slice_runner import Mode, serve
 
 
@@ -16,21 +17,38 @@ def main() -> None:
     from safetensors import SafetensorsFile
 
     client = pjrtd.Client.create(sys.argv[1], busy_poll_us=0 if "--sleep" in sys.argv[2:] else None).__enter__()
+    shared = "--shared" in sys.argv[2:]
+    session = client.session("minilm", ttl=60, join=True) if shared else Session(client)
     file = SafetensorsFile(model_folder() / "model.safetensors")
-    weights = [client.buffer_from_host(data, dtype, shape) for dtype, shape, data in map(file.__getitem__, NAMES)]
+
+    def load(name: str) -> pjrtd.Buffer:
+        dtype, shape, data = file[name]
+        return client.buffer_from_host(data, dtype, shape)
+
+    if shared:
+        session.bind_many({name: lambda device, name=name: load(name) for name in NAMES})
+    weights = [] if shared else [load(name) for name in NAMES]
 
     def mode(rows: int, tokens: int) -> Mode:
-        exe = client.compile((EXAMPLE / f"embed_{rows}x{tokens}.mlir").read_text())
+        text = (EXAMPLE / f"embed_{rows}x{tokens}.mlir").read_text()
         ids, lengths = inputs(rows, tokens)
+        if shared:
+            program = session.program(text, ["ids", "lengths", *NAMES], outputs=["vectors"])
+        else:
+            exe = client.compile(text)
 
         def embed() -> bytearray:
+            if shared:
+                return program(ids=ids, lengths=lengths)["vectors"].to_host()
             (vectors,) = exe(ids, lengths, *weights)
             return vectors.to_host()
 
         check_vectors(embed(), rows)
         return Mode(embed)
 
-    serve({f"{rows}x{tokens}": mode(rows, tokens) for rows, tokens in SHAPES}, {"version": pjrtd.__version__})
+    modes = {f"{rows}x{tokens}": mode(rows, tokens) for rows, tokens in SHAPES}
+    client.sync()
+    serve(modes, {"version": pjrtd.__version__, "buffer_bytes": client.stats()["buffer_bytes"]})
 
 
 if __name__ == "__main__":

@@ -253,6 +253,25 @@ Test(program_compile, tells_programs_apart_by_their_options) {
   cr_assert_eq(runtime->stats.programs, 3);
 }
 
+static uint64_t move_home(int device) {
+  Pjrtd__V1__ConfigureRequest message = PJRTD__V1__CONFIGURE_REQUEST__INIT;
+  message.home_case = PJRTD__V1__CONFIGURE_REQUEST__HOME_DEVICE;
+  message.device = device;
+  return request(PJRTD_METHOD_Session_Configure, &message.base, (how){0});
+}
+
+/* The same text without an assignment, but for another device. */
+Test(program_compile, tells_programs_apart_by_the_sessions_home) {
+  const pjrtd_device *devices = pjrtd_client_get_info(runtime->client)->devices;
+  cr_assert_gt(compile_ns(++client->next_program, ADD_TEXT("")), 0);
+  succeed(move_home(devices[1].id));
+  cr_assert_gt(compile_ns(++client->next_program, ADD_TEXT("")), 0);
+  cr_assert_eq(compile_ns(++client->next_program, ADD_TEXT("")), 0);
+  succeed(move_home(devices[0].id));
+  cr_assert_eq(compile_ns(++client->next_program, ADD_TEXT("")), 0);
+  cr_assert_eq(runtime->stats.compiles, 2);
+}
+
 Test(program_compile, lets_a_released_program_finish_what_it_runs) {
   uint64_t program = make_program(COUNT_DOWN_TEXT), rounds = make_rounds(50000000), output = ++client->next_buffer;
   uint64_t running = execute((execution){program, 1, {rounds}, 1, {output}}, (how){0});
