@@ -51,6 +51,15 @@ def test_only_so_many_stay() -> None:
         assert [compiles(name) for name in ("@a", "@b", "@a", "@c", "@a", "@b")] == [True, True, False, True, False, True]
 
 
+def test_a_program_for_another_home_is_another_one(daemon: Daemon) -> None:
+    text = DOUBLE.replace("@double", "@at_home")
+    with daemon.connect() as client:
+        for device in (1, 2, 3, 1):
+            client.call("Session.Configure", device=device)
+            program = client.compile(text)
+            assert list(client.call("Program.Describe", program=program).devices) == [device]
+
+
 def test_other_options_make_another_program(daemon: Daemon, target: str) -> None:
     before = daemon.stats().compiles
     with pjrtd.Client.create(target) as client:
