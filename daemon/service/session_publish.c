@@ -41,10 +41,13 @@ static pjrtd_status *not_published(const char *name) {
 pjrtd_status *pjrtd_handle_session_withdraw(pjrtd_request *request) {
   const Pjrtd__V1__WithdrawRequest *wanted = request->message;
   pjrtd_peer *peer = request->peer;
-  pjrtd_publication *publication = pjrtd_publication_find(peer->session, wanted->name);
-  if (!publication) return not_published(wanted->name);
-  if (publication->session != peer->session && !(peer->identity.rights & PJRTD_RIGHT_ADMIN) &&
-      !pjrtd_identity_same(&peer->identity, &publication->session->identity))
+  pjrtd_publication *publication = pjrtd_publication_find(peer->runtime, wanted->name);
+  bool own = publication && (publication->session == peer->session ||
+                             pjrtd_identity_same(&peer->identity, &publication->session->identity));
+  bool admin = peer->identity.rights & PJRTD_RIGHT_ADMIN;
+  if (!publication || !(own || admin || pjrtd_publication_permits(publication, peer->session)))
+    return not_published(wanted->name);
+  if (!own && !admin)
     return pjrtd_status_make(PJRTD_CODE_PERMISSION_DENIED, "'%s' was published by another user", publication->name);
   pjrtd_publication_destroy(publication);
   return done(request);
@@ -99,8 +102,8 @@ pjrtd_status *pjrtd_handle_session_borrow(pjrtd_request *request) {
   const Pjrtd__V1__BorrowRequest *wanted = request->message;
   pjrtd_session *session = request->peer->session;
   PJRTD_TRY(check_count(wanted->n_slots));
-  pjrtd_publication *publication = pjrtd_publication_find(session, wanted->name);
-  if (!publication) return not_published(wanted->name);
+  pjrtd_publication *publication = pjrtd_publication_find(session->runtime, wanted->name);
+  if (!publication || !pjrtd_publication_permits(publication, session)) return not_published(wanted->name);
   PJRTD_TRY(check_slots(wanted, publication));
   PJRTD_TRY(check_room(session, wanted, publication));
   PJRTD_TRY(borrow(session, wanted, publication));
@@ -117,7 +120,8 @@ static void fill(const pjrtd_peer *peer, const pjrtd_publication *from, Pjrtd__V
   to->session_name = from->session->name;
   to->uid = from->session->identity.local ? from->session->identity.uid : 0;
   to->local = from->session->identity.local;
-  to->own = from->session == peer->session || pjrtd_identity_same(&peer->identity, &from->session->identity);
+  to->own = from->session == peer->session || pjrtd_identity_same(&peer->identity, &from->session->identity) ||
+            (peer->identity.rights & PJRTD_RIGHT_ADMIN);
   to->everybody = from->everybody;
   to->borrowed = from->borrowed;
   to->slots = from->slots.count;
@@ -127,15 +131,16 @@ static void fill(const pjrtd_peer *peer, const pjrtd_publication *from, Pjrtd__V
 pjrtd_status *pjrtd_handle_session_published(pjrtd_request *request) {
   pjrtd_peer *peer = request->peer;
   size_t most = 0;
+  bool admin = peer->identity.rights & PJRTD_RIGHT_ADMIN;
   for (pjrtd_publication *at = peer->runtime->publications; at; at = at->next)
-    most += pjrtd_publication_permits(at, peer->session);
+    most += admin || pjrtd_publication_permits(at, peer->session);
   PJRTD_AUTO_FREE Pjrtd__V1__PublicationInfo *infos = pjrtd_calloc(most + 1, sizeof *infos);
   PJRTD_AUTO_FREE Pjrtd__V1__PublicationInfo **list = pjrtd_calloc(most + 1, sizeof *list);
   if (!infos || !list) return pjrtd_status_oom();
   Pjrtd__V1__PublishedReply reply = PJRTD__V1__PUBLISHED_REPLY__INIT;
   reply.publications = list;
   for (pjrtd_publication *at = peer->runtime->publications; at; at = at->next) {
-    if (!pjrtd_publication_permits(at, peer->session)) continue;
+    if (!admin && !pjrtd_publication_permits(at, peer->session)) continue;
     list[reply.n_publications] = &infos[reply.n_publications];
     fill(peer, at, &infos[reply.n_publications++]);
   }

@@ -30,11 +30,10 @@ static size_t count_all(const pjrtd_runtime *runtime) {
 static pjrtd_status *check(const pjrtd_session *session, const char *name) {
   if (!*name) return PJRTD_INVALID("what is published needs a name");
   PJRTD_TRY(pjrtd_session_check_name(name));
-  for (const pjrtd_publication *at = session->runtime->publications; at; at = at->next)
-    if (strcmp(at->name, name) == 0)
-      return pjrtd_status_with_hint(
-          pjrtd_status_make(PJRTD_CODE_ALREADY_EXISTS, "something is published as '%s' already", name),
-          "withdraw it first, or choose another name");
+  if (pjrtd_publication_find(session->runtime, name))
+    return pjrtd_status_with_hint(
+        pjrtd_status_make(PJRTD_CODE_ALREADY_EXISTS, "something is published as '%s' already", name),
+        "withdraw it first, or choose another name");
   if (count_all(session->runtime) < PJRTD_MAX_PUBLICATIONS) return PJRTD_OK;
   return pjrtd_status_with_hint(
       pjrtd_status_make(PJRTD_CODE_RESOURCE_EXHAUSTED, "%d names are published, the most there may be",
@@ -88,10 +87,10 @@ bool pjrtd_publication_permits(const pjrtd_publication *publication, const pjrtd
   return false;
 }
 
-pjrtd_publication *pjrtd_publication_find(const pjrtd_session *session, const char *name) {
-  for (pjrtd_publication *at = session->runtime->publications; at; at = at->next)
-    if (strcmp(at->name, name) == 0) return pjrtd_publication_permits(at, session) ? at : NULL;
-  return NULL;
+pjrtd_publication *pjrtd_publication_find(const pjrtd_runtime *runtime, const char *name) {
+  pjrtd_publication *at = runtime->publications;
+  while (at && strcmp(at->name, name) != 0) at = at->next;
+  return at;
 }
 
 pjrtd_status *pjrtd_publication_borrow(pjrtd_publication *publication, pjrtd_session *session, const char *from,

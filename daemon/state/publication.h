@@ -28,8 +28,9 @@ PJRTD_MUST_USE pjrtd_status *pjrtd_publication_create(pjrtd_session *session, co
                                                       size_t num_slots, pjrtd_publication **out_publication);
 /* Nobody borrows it any more; what was borrowed stays. */
 void pjrtd_publication_destroy(pjrtd_publication *publication);
-/* That of the name, as far as this session's identity may borrow it; NULL: there is none, or none for it. */
-pjrtd_publication *pjrtd_publication_find(const pjrtd_session *session, const char *name);
+/* That of the name; NULL: there is none. */
+pjrtd_publication *pjrtd_publication_find(const pjrtd_runtime *runtime, const char *name);
+/* Whether the session's identity may borrow it. Where it may not, it is as if there were none. */
 bool pjrtd_publication_permits(const pjrtd_publication *publication, const pjrtd_session *session);
 /* Puts what is published into slots of the session: the one called `from` into the slot `to`. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_publication_borrow(pjrtd_publication *publication, pjrtd_session *session,

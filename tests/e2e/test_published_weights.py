@@ -138,6 +138,12 @@ def test_others_borrow_only_what_is_for_them(daemon: Daemon) -> None:
         assert value(remote, "w") == W
         assert remote.failure("Session.Withdraw", name="all").code == PERMISSION_DENIED
         assert remote.failure("Session.Publish", name="mine", everybody=True).code == ALREADY_EXISTS
+        bind(remote, v=B)
+        remote.call("Session.Publish", name="remote", slots=["v"])
+        assert "remote" in [info.name for info in owner.call("Session.Published").publications], "an admin sees all"
+        assert owner.failure("Session.Borrow", name="remote").code == NOT_FOUND, "and may borrow what he is let"
+        owner.call("Session.Withdraw", name="remote")
+        assert not [info for info in remote.call("Session.Published").publications if info.name == "remote"]
 
 
 def test_publications_are_bounded(publisher: RawClient) -> None:
