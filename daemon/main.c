@@ -39,6 +39,7 @@ typedef struct {
   uint64_t drain_until_ns;
   uint64_t unheard_since_ns; /* all calls are answered, but jobs run; 0: not so */
   bool stopping;
+  int exit_code;
 } app;
 
 /* libuv gives a signal its default action back with the last handle: one more SIGTERM would then kill a daemon that is
@@ -64,13 +65,13 @@ static void stop(app *self, bool in_time) {
   if (self->runtime->jobs_running) {
     /* A thread is in the plugin and may never come back: nothing can be taken down under it. */
     fflush(NULL);
-    _exit(EXIT_SUCCESS);
+    _exit(self->exit_code);
   }
   if (self->grpc) grpc_front_close(self->grpc);
   pjrtd_sessions_end(self->runtime);
   if (pjrtd_runtime_close(self->runtime)) return;
   fflush(NULL);
-  _exit(EXIT_SUCCESS);
+  _exit(self->exit_code);
 }
 
 static void on_drain_tick(uv_timer_t *timer) {
@@ -89,20 +90,31 @@ static void on_drain_tick(uv_timer_t *timer) {
   if (done || now_ns >= self->drain_until_ns) stop(self, done);
 }
 
-static void begin_drain(app *self, int signal) {
-  pjrtd_log(PJRTD_LOG_INFO, self->stopping ? "stopping at once" : "stopping",
-            PJRTD_LOG_TEXT("signal", strsignal(signal)),
-            PJRTD_LOG_UINT("calls_in_flight", self->runtime->stats.calls_in_flight));
-  if (self->stopping) { /* the second signal: no more waiting */
-    self->drain_until_ns = 0;
-    return;
-  }
+static void begin_drain(app *self) {
   self->stopping = true;
   self->runtime->draining = true;
   local_server_stop_listening(self->server);
   if (self->grpc) grpc_front_stop_listening(self->grpc);
   self->drain_until_ns = pjrtd_clock_now_ns() + self->settings.drain_seconds * UINT64_C(1000000000);
   uv_timer_start(&self->drain, on_drain_tick, 0, DRAIN_TICK_MS);
+}
+
+static void stop_for_signal(app *self, int signal) {
+  pjrtd_log(PJRTD_LOG_INFO, self->stopping ? "stopping at once" : "stopping",
+            PJRTD_LOG_TEXT("signal", strsignal(signal)),
+            PJRTD_LOG_UINT("calls_in_flight", self->runtime->stats.calls_in_flight));
+  if (self->stopping)
+    self->drain_until_ns = 0; /* the second signal, or one that comes in the middle: no more waiting */
+  else
+    begin_drain(self);
+}
+
+/* A device is stuck for good: whoever supervises this process is to start another. */
+static void give_up(void *user) {
+  app *self = user;
+  if (self->stopping) return;
+  self->exit_code = EXIT_FAILURE;
+  begin_drain(self);
 }
 
 static void reload(app *self) {
@@ -128,7 +140,7 @@ static void on_signal(uv_signal_t *handle, int signal) {
   if (signal == SIGHUP)
     reload(self);
   else
-    begin_drain(self, signal);
+    stop_for_signal(self, signal);
 }
 
 /* The one line that a supervisor or a script waits for, with the addresses really bound. Nothing else may write to
@@ -308,6 +320,8 @@ int main(int argc, char **argv) {
     if (self.server) local_server_stop_listening(self.server);
     _exit(EXIT_FAILURE); /* the plugin's threads may be anywhere */
   }
+  self.runtime->give_up = give_up;
+  self.runtime->give_up_user = &self;
   pjrtd_log(PJRTD_LOG_INFO, "ready", PJRTD_LOG_INT("pid", getpid()),
             PJRTD_LOG_TEXT("platform", pjrtd_client_get_info(self.runtime->client)->platform_name),
             PJRTD_LOG_UINT("devices", self.runtime->num_devices));
@@ -319,5 +333,5 @@ int main(int argc, char **argv) {
   uv_loop_close(&self.loop);
   pjrtd_settings_deinit(&self.settings);
   pjrtd_start_watch_forget();
-  return EXIT_SUCCESS;
+  return self.exit_code;
 }

@@ -29,6 +29,9 @@ typedef struct {
   unsigned line; /* of the file */
 } pjrtd_setting_origin;
 
+/* What a device whose stuck calls do not come back is to the daemon. */
+typedef enum { PJRTD_ON_STUCK_REPORT, PJRTD_ON_STUCK_EXIT } pjrtd_on_stuck;
+
 typedef enum { PJRTD_SESSION_HOME_FIRST, PJRTD_SESSION_HOME_LEAST_LOADED } pjrtd_session_home;
 
 /* settings_table.c asserts it. */
@@ -46,6 +49,7 @@ typedef struct pjrtd_settings {
   uint64_t max_idle_programs;
   uint64_t lane_stall_ms;
   uint64_t max_stuck;
+  pjrtd_on_stuck on_stuck;
   uint64_t max_device_executions;
   uint64_t compile_stack_mib;
   uint64_t max_connections;

@@ -31,6 +31,7 @@ static pjrtd_status *check_option(const char *text) {
   return PJRTD_OK;
 }
 
+static const char *const stuck_actions[] = {"report", "exit", NULL};
 static const char *const log_levels[] = {"debug", "info", "warning", "error", NULL};
 static const char *const session_homes[] = {"first", "least_loaded", NULL};
 static const char *const log_formats[] = {"text", "json", NULL};
@@ -79,6 +80,7 @@ const pjrtd_setting pjrtd_settings_table[] = {
     INTEGER(max_idle_programs, "32", 0, 10000, RELOAD, "compiled programs that stay though nobody has them"),
     INTEGER(lane_stall_ms, "1000", 10, 3600000, RELOAD, "a plugin call that takes longer is moved off its lane"),
     INTEGER(max_stuck, "4", 1, 64, RESTART, "stuck plugin calls a device may have before new work is refused"),
+    CHOICE(on_stuck, pjrtd_on_stuck, stuck_actions, "report", RELOAD, "what is done about a device that stays stuck"),
     INTEGER(max_device_executions, "24", 1, 1024, RESTART, "executions that a device may have under way by itself"),
     INTEGER(compile_stack_mib, "256", 8, 4096, RESTART, "stack of the compile thread"),
     INTEGER(max_connections, "4096", 1, 1000000, RESTART, "connections at one time"),
@@ -112,7 +114,7 @@ const pjrtd_setting pjrtd_settings_table[] = {
 _Static_assert(sizeof pjrtd_settings_table / sizeof *pjrtd_settings_table == PJRTD_NUM_SETTINGS,
                "PJRTD_NUM_SETTINGS in settings.h");
 _Static_assert(sizeof(pjrtd_session_home) == sizeof(int) && sizeof(pjrtd_log_level) == sizeof(int) &&
-                   sizeof(pjrtd_log_format) == sizeof(int),
+                   sizeof(pjrtd_log_format) == sizeof(int) && sizeof(pjrtd_on_stuck) == sizeof(int),
                "choices are read and written as int");
 
 const pjrtd_setting *pjrtd_setting_find(const char *name, size_t length) {

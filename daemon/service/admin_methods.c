@@ -39,6 +39,7 @@ pjrtd_status *pjrtd_handle_admin_stats(pjrtd_request *request) {
   for (size_t i = 0; i < client->num_devices; i++) {
     if (!client->devices[i].addressable) continue;
     pjrtd_lane_stats lane = pjrtd_lane_get_stats(runtime->device_lanes[client->devices[i].index]);
+    pjrtd_lane_stats transfer = pjrtd_lane_get_stats(runtime->transfer_lanes[client->devices[i].index]);
     pjrtd_lane_stats open = pjrtd_lane_get_stats(runtime->open_lanes[client->devices[i].index]);
     Pjrtd__V1__LaneStats *message = list[reply.n_lanes] = &lanes[reply.n_lanes];
     pjrtd__v1__lane_stats__init(message);
@@ -46,7 +47,7 @@ pjrtd_status *pjrtd_handle_admin_stats(pjrtd_request *request) {
     message->jobs = lane.jobs + open.jobs;
     message->queued = lane.queued + open.queued;
     message->busy_ns = lane.busy_ns + open.busy_ns;
-    message->stuck = lane.stuck + open.stuck;
+    message->stuck = lane.stuck + open.stuck + transfer.stuck;
     message->waited_ns = lane.waited_ns + open.waited_ns;
     message->longest_wait_ns =
         lane.longest_wait_ns > open.longest_wait_ns ? lane.longest_wait_ns : open.longest_wait_ns;

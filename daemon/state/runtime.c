@@ -243,9 +243,35 @@ static void check_stall(pjrtd_lane *lane, void *user) {
             PJRTD_LOG_UINT("stuck", pjrtd_lane_get_stats(lane).stuck));
 }
 
+static bool is_full(const pjrtd_runtime *runtime, pjrtd_lane *lane) {
+  return lane != runtime->compile_lane && lane != runtime->reaper &&
+         pjrtd_lane_get_stats(lane).stuck >= runtime->settings->max_stuck;
+}
+
+static void find_full(pjrtd_lane *lane, void *user) {
+  pjrtd_runtime *runtime = user;
+  if (runtime->full_lane || !is_full(runtime, lane)) return;
+  runtime->full_lane = lane;
+  runtime->full_since_ns = pjrtd_clock_now_ns();
+}
+
+/* Long programs come back, and make room; where none does in so long, none will. */
+static void check_device(pjrtd_runtime *runtime) {
+  if (runtime->full_lane && !is_full(runtime, runtime->full_lane)) runtime->full_lane = NULL;
+  if (!runtime->full_lane) pjrtd_runtime_each_lane(runtime, find_full, runtime);
+  if (!runtime->full_lane || runtime->settings->on_stuck != PJRTD_ON_STUCK_EXIT || !runtime->give_up) return;
+  uint64_t full_ms = (pjrtd_clock_now_ns() - runtime->full_since_ns) / 1000000u;
+  if (full_ms / PJRTD_LANE_PATIENCE < runtime->settings->lane_stall_ms) return;
+  pjrtd_log(PJRTD_LOG_ERROR, "a device is stuck, and on_stuck is exit",
+            PJRTD_LOG_TEXT("lane", pjrtd_lane_name(runtime->full_lane)),
+            PJRTD_LOG_UINT("stuck", pjrtd_lane_get_stats(runtime->full_lane).stuck), PJRTD_LOG_UINT("for_ms", full_ms));
+  PJRTD_TAKE(runtime->give_up)(runtime->give_up_user);
+}
+
 static void on_stall_timer(uv_timer_t *timer) {
   pjrtd_runtime *runtime = timer->data;
   pjrtd_runtime_each_lane(runtime, check_stall, runtime);
+  check_device(runtime);
 }
 
 pjrtd_status *pjrtd_runtime_submit(pjrtd_runtime *runtime, pjrtd_lane *lane, pjrtd_job *job) {

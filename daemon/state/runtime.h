@@ -77,10 +77,15 @@ typedef struct pjrtd_runtime {
   pjrtd_turn turn;
   uv_timer_t stall_timer;
   uv_timer_t idle_timer; /* the service's, to look for idle sessions */
+  pjrtd_lane *full_lane; /* borrowed; it has max_stuck stuck calls; NULL: none has */
+  uint64_t full_since_ns;
   pjrtd_stats stats;
   /* Called after mailbox deliveries and deadlines, when answers may wait to be written. */
   void (*flush)(void *user);
   void *flush_user;
+  /* Called once, where a device stays stuck and the setting on_stuck is exit; NULL: nobody wants to know. */
+  void (*give_up)(void *user);
+  void *give_up_user;
 } pjrtd_runtime;
 
 /* Takes `plugin`; creates the client from the settings' options and runs a probe program on it: only then is the daemon

@@ -23,6 +23,7 @@ Test(settings, have_the_defaults_of_the_table) {
   cr_assert_eq(settings.loop_execute_us, 100);
   cr_assert_eq(settings.lane_stall_ms, 1000);
   cr_assert_eq(settings.max_stuck, 4);
+  cr_assert_eq(settings.on_stuck, PJRTD_ON_STUCK_REPORT);
   cr_assert_eq(settings.max_device_executions, 24);
   cr_assert_eq(settings.session_home, PJRTD_SESSION_HOME_FIRST);
   cr_assert_eq(settings.compile_stack_mib, 256);

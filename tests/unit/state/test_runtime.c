@@ -114,6 +114,53 @@ Test(runtime, moves_stalled_calls_off_up_to_the_bound_and_then_refuses, .timeout
   close_runtime();
 }
 
+static int num_given_up;
+
+static void on_give_up(void *user) {
+  cr_assert_eq(user, &num_given_up);
+  num_given_up++;
+}
+
+static void turn_for_ms(uint64_t ms) {
+  uint64_t until_ns = pjrtd_clock_now_ns() + ms * 1000000;
+  while (pjrtd_clock_now_ns() < until_ns) {
+    turn();
+    usleep(1000);
+  }
+}
+
+Test(runtime, gives_up_once_where_a_full_lane_stays_full, .timeout = 120) {
+  settings.lane_stall_ms = 20;
+  settings.max_stuck = 2;
+  pjrtd_log_set_level(PJRTD_LOG_ERROR);
+  open_runtime();
+  runtime->give_up = on_give_up;
+  runtime->give_up_user = &num_given_up;
+  sem_init(&may_end, 0, 0);
+  pjrtd_job jobs[3];
+  submit_held(runtime->open_lanes[1], &jobs[0]);
+  submit_held(runtime->open_lanes[1], &jobs[1]);
+  turn_for_ms(2 * PJRTD_LANE_PATIENCE * settings.lane_stall_ms);
+  cr_assert_eq(runtime->full_lane, runtime->open_lanes[1]);
+  cr_assert_eq(num_given_up, 0, "it is only to be reported");
+  /* One comes back: it was not stuck for good. */
+  sem_post(&may_end);
+  TURN_UNTIL(num_done == 1 && !runtime->full_lane);
+  settings.on_stuck = PJRTD_ON_STUCK_EXIT;
+  turn_for_ms(2 * PJRTD_LANE_PATIENCE * settings.lane_stall_ms);
+  cr_assert_eq(num_given_up, 0, "one may stay");
+  uint64_t full_again_ns = pjrtd_clock_now_ns();
+  submit_held(runtime->open_lanes[1], &jobs[2]);
+  TURN_UNTIL(num_given_up == 1);
+  cr_assert_gt(pjrtd_clock_now_ns() - full_again_ns, PJRTD_LANE_PATIENCE * settings.lane_stall_ms * 1000000);
+  turn_for_ms(2 * PJRTD_LANE_PATIENCE * settings.lane_stall_ms);
+  cr_assert_eq(num_given_up, 1);
+  sem_post(&may_end);
+  sem_post(&may_end);
+  wait_until_idle();
+  close_runtime();
+}
+
 Test(runtime, never_refuses_a_compile_or_what_is_to_be_freed, .timeout = 120) {
   settings.lane_stall_ms = 10;
   settings.max_stuck = 1;
