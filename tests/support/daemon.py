@@ -6,6 +6,7 @@ is skipped. PJRTD_TEST_PATIENCE multiplies every time limit (sanitizers).
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import re
@@ -15,6 +16,7 @@ import subprocess
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
@@ -35,6 +37,10 @@ REPORTS = ("ERROR: AddressSanitizer", "WARNING: ThreadSanitizer", "ERROR: LeakSa
 
 # Counters of Admin.Stats that go back to where they were once a client is gone.
 BALANCED = ("connections", "sessions", "buffers", "buffer_bytes", "programs", "staging_bytes", "calls_in_flight")
+
+
+# Threads of gRPC's, of which it has more or fewer as it likes.
+GRPC_POOLS = ("event_engine", "default-executo", "resolver-execut", "grpc_global_tim", "timer_manager")
 
 
 class DaemonFailed(AssertionError):
@@ -267,6 +273,14 @@ class Daemon:
 
     def threads(self) -> int:
         return len(os.listdir(f"/proc/{self.pid}/task"))
+
+    def steady_threads(self) -> Counter[str]:
+        """How many there are of each name, without gRPC's own pools, which come and go."""
+        names: Counter[str] = Counter()
+        for task in pathlib.Path(f"/proc/{self.pid}/task").iterdir():
+            with contextlib.suppress(OSError):  # it has ended
+                names[(task / "comm").read_text().strip()] += 1
+        return Counter({name: count for name, count in names.items() if name not in GRPC_POOLS})
 
     def resident_bytes(self) -> int:
         pages = pathlib.Path(f"/proc/{self.pid}/statm").read_text().split()[1]
