@@ -283,9 +283,23 @@ static void run_free(run_call *run) {
   pjrtd_call_end(&run->call);
 }
 
+/* Arguments that the step which failed had taken for its outputs by then. */
+static size_t count_lost(const run_call *run) {
+  size_t lost = 0;
+  for (size_t i = 0; run->prepared && i < run->work.num_args; i++)
+    lost += run->args[i] && pjrtd_execute_is_donated(&run->work, i) && pjrtd_device_buffer_is_deleted(run->args[i]);
+  return lost;
+}
+
 static void fail(run_call *run, pjrtd_status *status) {
   status = pjrtd_execute_explain(&run->work, status);
-  if (run->run.steps)
+  size_t lost = count_lost(run);
+  if (lost)
+    status = pjrtd_status_add_hint(status,
+                                   "it had consumed %zu of its donated arguments: upload or compute them again; other "
+                                   "slots hold what the %" PRIu64 " whole steps before it gave",
+                                   lost, run->run.steps);
+  else if (run->run.steps)
     status = pjrtd_status_add_hint(status, "%" PRIu64 " whole steps were made before it; the slots hold what they gave",
                                    run->run.steps);
   status = pjrtd_status_with_origin(status, run->call.header.call);
