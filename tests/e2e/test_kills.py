@@ -8,70 +8,27 @@ from __future__ import annotations
 import os
 import pathlib
 import random
-import signal
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 
 import pytest
 
 from bystander import Bystander
-from daemon import PATIENCE, Daemon, clean_environment
+from daemon import PATIENCE, Daemon
 from test_fake_plugin_events import wait_until
-from wire_messages import REPOSITORY
+from workers import Workers
 
 # Over which transports they work: kind of worker (killable_worker.py), address.
 KINDS = [("raw-unix", "unix"), ("raw-channel", "channel"), ("python", "unix"), ("python", "channel")]
 VICTIMS_AT_A_TIME = 3
 
 
-class Workers:
-    """Client processes, by way of the one that forks them."""
-
-    def __init__(self, folder: pathlib.Path) -> None:
-        self.folder = folder
-        path = ":".join(str(REPOSITORY / part) for part in ("python-client/src", "tests/support"))
-        self.process = subprocess.Popen(
-            [sys.executable, "-W", "ignore::ResourceWarning", str(REPOSITORY / "tests/support/killable_worker.py")],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=clean_environment({"PYTHONPATH": path}))
-
-    def _ask(self, *words: object) -> int:
-        assert self.process.stdin is not None and self.process.stdout is not None
-        self.process.stdin.write(" ".join(map(str, words)) + "\n")
-        self.process.stdin.flush()
-        return int(self.process.stdout.readline())
-
-    def start(self, daemon: Daemon, number: int, seed: int, name: str) -> int:
-        kind, over = KINDS[number % len(KINDS)]
-        return self._ask("start", kind, daemon.address(over), seed, self.folder, name)
-
-    def wait(self, pid: int) -> int:
-        return os.waitstatus_to_exitcode(self._ask("wait", pid))
-
-    def kill(self, pid: int) -> None:
-        os.kill(pid, signal.SIGKILL)  # it is not reaped before `wait`: the number is its own
-        status = self.wait(pid)
-        assert status == -signal.SIGKILL, f"it had ended by itself with {status}: {self.faults()}"
-
-    def faults(self) -> str:
-        return "\n".join(path.read_text() for path in sorted(self.folder.glob("fault-*")))
-
-    def finish(self, pids: list[int]) -> None:
-        """Those that were not killed end by themselves, without a fault."""
-        (self.folder / "stop").touch()
-        ended = [self.wait(pid) for pid in pids]
-        assert ended == [0] * len(pids) and not self.faults(), self.faults()
-
-
 @pytest.fixture
 def workers(tmp_path: pathlib.Path) -> Iterator[Workers]:
     made = Workers(tmp_path)
     yield made
-    assert made.process.stdin is not None
-    made.process.stdin.close()
-    made.process.wait(30)
+    made.close()
 
 
 def seed() -> int:
@@ -91,7 +48,7 @@ def close_what_is_kept(daemon: Daemon) -> None:
 def start_every_thread(daemon: Daemon, workers: Workers, chance: random.Random) -> None:
     """Each kind of client has worked, so that what the daemon starts once is there."""
     for number in range(len(KINDS)):
-        pid = workers.start(daemon, number, chance.randrange(1 << 30), f"first-{number}")
+        pid = workers.start(daemon, *KINDS[number % len(KINDS)], chance.randrange(1 << 30), f"first-{number}")
         time.sleep(1.5 * PATIENCE)
         workers.kill(pid)
     close_what_is_kept(daemon)
@@ -104,7 +61,7 @@ def kill_clients(daemon: Daemon, workers: Workers, count: int) -> None:
     descriptors, threads = daemon.descriptors(), daemon.steady_threads()
     with Bystander(daemon) as local, Bystander(daemon, "channel") as remote:
         local.run_in_background(), remote.run_in_background()
-        survivors = [workers.start(daemon, number, chance.randrange(1 << 30), f"survivor-{number}") for number in range(len(KINDS))]
+        survivors = [workers.start(daemon, *KINDS[number % len(KINDS)], chance.randrange(1 << 30), f"survivor-{number}") for number in range(len(KINDS))]
         victims: list[tuple[int, int]] = []
         for number in range(count + VICTIMS_AT_A_TIME):
             if len(victims) == VICTIMS_AT_A_TIME:
@@ -115,7 +72,7 @@ def kill_clients(daemon: Daemon, workers: Workers, count: int) -> None:
             else:
                 place = len(victims)
             if number < count:
-                victims.append((place, workers.start(daemon, chance.randrange(len(KINDS)), chance.randrange(1 << 30), f"victim-{place}")))
+                victims.append((place, workers.start(daemon, *chance.choice(KINDS), chance.randrange(1 << 30), f"victim-{place}")))
         while victims:
             workers.kill(victims.pop()[1])
         workers.finish(survivors)
@@ -145,7 +102,7 @@ def kill_daemon(workers: Workers, count: int) -> None:
     epochs = set()
     try:
         daemon.start()
-        pids = [workers.start(daemon, number, chance.randrange(1 << 30), f"client-{number}") for number in range(len(KINDS) + 2)]
+        pids = [workers.start(daemon, *KINDS[number % len(KINDS)], chance.randrange(1 << 30), f"client-{number}") for number in range(len(KINDS) + 2)]
         for _ in range(count):
             with daemon.connect("unix") as client:
                 epochs.add(client.hello.server_epoch)

@@ -5,7 +5,8 @@ loaded.
 
 Reads lines from standard input and answers each on standard output: "start KIND TARGET SEED FOLDER NAME" with the number of
 a process that works until it is killed or FOLDER/stop is there, "wait PID" with its exit status. KIND: raw-unix, raw-channel
-(frames: session_work.py), python (this project's client). What a client finds wrong it writes to FOLDER/fault-PID.
+(frames: session_work.py), long-unix, long-channel (one session all the time: long_session.py), python (this project's
+client). What a client finds wrong it writes to FOLDER/fault-PID; a long session tells in FOLDER/done-PID what it did.
 
 A daemon that is gone is no fault: the client comes back when it serves again, and finds its session lost. FOLDER/session-NAME
 has the token of the session that the clients of that name keep; each goes on with what the one before left.
@@ -13,6 +14,8 @@ has the token of the session that the clients of that name keep; each goes on wi
 
 from __future__ import annotations
 
+import functools
+import json
 import os
 import pathlib
 import random
@@ -27,6 +30,7 @@ import pjrtd
 import soak_worker
 import wire_messages as wire
 from grpc_bridges import connect
+from long_session import LongSession
 from raw_frames import NOT_FOUND, UNAVAILABLE, CallFailed, Closed, RawClient
 from session_work import SessionWork
 
@@ -128,7 +132,18 @@ def python_session(place: Place, chance: random.Random) -> None:
             chance.choice(soak_worker.WORK)(client, chance)
 
 
-SESSIONS: dict[str, Callable[[Place, random.Random], None]] = {"raw-unix": raw_session, "raw-channel": raw_session, "python": python_session}
+def long_session(place: Place, chance: random.Random) -> None:
+    session = LongSession(functools.partial(connect, place.target, place.over, timeout=120), place.token.name, place.over == "unix",
+                          chance)
+    while not place.is_over:
+        session.do_something()
+        time.sleep(chance.uniform(0, 0.02))
+    session.close()
+    (place.folder / f"done-{os.getpid()}").write_text(json.dumps(session.done))
+
+
+SESSIONS: dict[str, Callable[[Place, random.Random], None]] = {"raw-unix": raw_session, "raw-channel": raw_session, "python": python_session,
+                                                                "long-unix": long_session, "long-channel": long_session}
 
 
 def work(kind: str, target: str, seed: int, folder: pathlib.Path, name: str) -> int:

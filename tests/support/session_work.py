@@ -6,7 +6,7 @@ from __future__ import annotations
 import random
 import struct
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import wire_messages as wire
@@ -107,14 +107,20 @@ class SessionWork:
     def feed_back(self) -> None:
         """Steps that are not waited for, each consuming what the one before gave."""
         count = self.chance.randrange(1, 200)
+        self.start_steps(count)
+        self.finish_steps()
+
+    def start_steps(self, count: int) -> None:
         if self.steps + count > MOST_STEPS:
             self.bind("f32", x=bytes(16))
             self.steps = 0
         request = self.step(self.donate, ["x", "b"], {0: "x"})
         for _ in range(count):
             self.client.start("Execute.Execute", quiet=True, **request)
-        assert self.client.call("Session.Sync").failed_call == 0
         self.steps += count
+
+    def finish_steps(self) -> None:
+        assert self.client.call("Session.Sync").failed_call == 0
         assert self.value("x") == floats(*(self.steps * each for each in STEP))
 
     def run_streamed(self) -> None:
@@ -177,9 +183,13 @@ class SessionWork:
         assert failed.code == INVALID_ARGUMENT and failed.detail.argument.actual == "u8[3]", failed
         self.client.call("Buffer.Delete", buffers=[wrong, self.client._last_id["buffer"] | self.client.hello.id_prefix << 48])
 
+    def kinds(self) -> dict[Callable[[], None], int]:
+        """What there is to do, and how often."""
+        return {self.execute: 6, self.feed_back: 4, self.run_streamed: 3, self.run_until: 2, self.run_cancelled: 2,
+                self.compile: 1, self.bulk: 2, self.refused: 1}
+
     def do_something(self) -> None:
-        """One of these."""
-        work = self.chance.choices([self.execute, self.feed_back, self.run_streamed, self.run_until, self.run_cancelled,
-                                    self.compile, self.bulk, self.refused], [6, 4, 3, 2, 2, 1, 2, 1])[0]
+        kinds = self.kinds()
+        work = self.chance.choices(list(kinds), list(kinds.values()))[0]
         work()
         self.done[work.__name__] += 1
