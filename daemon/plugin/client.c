@@ -141,6 +141,7 @@ pjrtd_status *pjrtd_client_create(pjrtd_plugin *plugin, const pjrtd_value *optio
   PJRTD_AUTO(pjrtd_client) client = pjrtd_calloc(1, sizeof *client);
   if (!client) return pjrtd_status_oom();
   client->plugin = plugin;
+  pthread_mutex_init(&client->several, NULL);
   __attribute__((cleanup(option_list_deinit))) option_list list = {0};
   PJRTD_TRY(merge_options(plugin, options, num_options, &list));
   PJRTD_TRY(create(client, &list));
@@ -167,6 +168,7 @@ void pjrtd_client_destroy(pjrtd_client *client) {
   pjrtd_values_destroy(client->create_options, client->info.num_create_options);
   pjrtd_free(client->platform_name);
   pjrtd_free(client->platform_version);
+  pthread_mutex_destroy(&client->several);
   pjrtd_free(client);
 }
 

@@ -1,6 +1,8 @@
 /* Inside the plugin layer: the client with its devices and memory spaces. */
 #pragma once
 
+#include <pthread.h>
+
 #include "plugin/pjrt_call.h"
 
 struct pjrtd_client {
@@ -11,6 +13,7 @@ struct pjrtd_client {
   pjrtd_device *devices;                  /* owned, as their parts; as in info */
   pjrtd_memory *memories;
   pjrtd_value *create_options;
+  pthread_mutex_t several; /* held while a program of several devices is run: see executable_run.c */
 };
 
 /* Reads devices and memory spaces into `client`, once. What was read so far is freed by the deinit, on failure too. */

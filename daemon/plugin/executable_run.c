@@ -80,7 +80,15 @@ static pjrtd_status *call_execute(const pjrtd_executable *executable, const pjrt
              .argument_lists = lists->arg_lists, .num_devices = info->num_devices, .num_args = info->num_args,
              .output_lists = lists->output_lists, .device_complete_events = lists->events,
              .execute_device = executable->run_device);
-  return PJRTD_CALL(executable->client->plugin, LoadedExecutable_Execute, args);
+  if (__builtin_expect(info->num_devices <= 1, 1))
+    return PJRTD_CALL(executable->client->plugin, LoadedExecutable_Execute, args);
+  /* One at a time. A program of several devices takes a thread of the plugin's for each, and these wait for each other:
+   * where two such programs begin at once, each may get some of the threads and none all that it needs. The CPU plugin
+   * ends the process then, after 40 s. */
+  pthread_mutex_lock(&executable->client->several);
+  pjrtd_status *status = PJRTD_CALL(executable->client->plugin, LoadedExecutable_Execute, args);
+  pthread_mutex_unlock(&executable->client->several);
+  return status;
 }
 
 /* Looks at the events. What has not ended goes to the front of `events`; returns how many those are. */
