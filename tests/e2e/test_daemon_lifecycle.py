@@ -370,6 +370,7 @@ def test_a_socket_that_was_removed_behind_its_back() -> None:
     (["--set", "busy_poll_us=-1"], ["busy_poll_us"]),
     (["--set", "busy_poll_us=99999999999999999999"], ["busy_poll_us"]),
     (["--set", "max_stuck=0"], ["max_stuck"]),
+    (["--set", "on_stuck=restart"], ["on_stuck", "report", "exit"]),
     (["--set", "max_queued_bytes=1 parsec"], ["max_queued_bytes"]),
     (["--set", "log_level=loud"], ["log_level"]),
     (["--config", "/nonexistent/pjrtd.conf"], ["/nonexistent/pjrtd.conf"]),
