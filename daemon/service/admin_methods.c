@@ -47,7 +47,7 @@ pjrtd_status *pjrtd_handle_admin_stats(pjrtd_request *request) {
     message->jobs = lane.jobs + open.jobs;
     message->queued = lane.queued + open.queued;
     message->busy_ns = lane.busy_ns + open.busy_ns;
-    message->stuck = lane.stuck + open.stuck + transfer.stuck;
+    message->stuck = lane.stuck + open.stuck + transfer.stuck + lane.device_stuck + open.device_stuck;
     message->waited_ns = lane.waited_ns + open.waited_ns;
     message->longest_wait_ns =
         lane.longest_wait_ns > open.longest_wait_ns ? lane.longest_wait_ns : open.longest_wait_ns;

@@ -188,6 +188,7 @@ bool pjrtd_lane_withdraw(pjrtd_lane *lane, pjrtd_job *job) {
 void pjrtd_lane_execution_ended(pjrtd_lane *lane, pjrtd_job *job, uint64_t end_ns) {
   pthread_mutex_lock(&lane->mutex);
   pjrtd_scheduler_end(&lane->scheduler, job, end_ns);
+  lane->stats.device_stuck = false;
   pthread_cond_signal(&lane->has_work);
   pthread_mutex_unlock(&lane->mutex);
 }
@@ -263,6 +264,7 @@ bool pjrtd_lane_check_stall(pjrtd_lane *lane, uint64_t now_ns, uint64_t stall_ms
   } else if (refuse && ran_ns > stall_ns && ran_ns / PJRTD_LANE_PATIENCE >= stall_ns) {
     refuse_queued(lane, lane->stats.stuck + 1);
   } else if (refuse && device_is_stuck(lane, now_ns, stall_ns, max_stuck)) {
+    lane->stats.device_stuck = true;
     refuse_queued(lane, 1);
   }
   pthread_mutex_unlock(&lane->mutex);

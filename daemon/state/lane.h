@@ -16,6 +16,7 @@ typedef struct {
   uint64_t busy_ns;
   uint32_t stuck;                      /* abandoned threads that have not come back */
   bool running;                        /* a job is on the lane's own thread */
+  bool device_stuck;                   /* what is outstanding does not come back: what waited for it was refused */
   uint64_t waited_ns, longest_wait_ns; /* of all jobs, before they began */
 } pjrtd_lane_stats;
 

@@ -244,8 +244,9 @@ static void check_stall(pjrtd_lane *lane, void *user) {
 }
 
 static bool is_full(const pjrtd_runtime *runtime, pjrtd_lane *lane) {
-  return lane != runtime->compile_lane && lane != runtime->reaper &&
-         pjrtd_lane_get_stats(lane).stuck >= runtime->settings->max_stuck;
+  if (lane == runtime->compile_lane || lane == runtime->reaper) return false;
+  pjrtd_lane_stats stats = pjrtd_lane_get_stats(lane);
+  return stats.device_stuck || stats.stuck >= runtime->settings->max_stuck;
 }
 
 static void find_full(pjrtd_lane *lane, void *user) {
@@ -253,6 +254,9 @@ static void find_full(pjrtd_lane *lane, void *user) {
   if (runtime->full_lane || !is_full(runtime, lane)) return;
   runtime->full_lane = lane;
   runtime->full_since_ns = pjrtd_clock_now_ns();
+  if (pjrtd_lane_get_stats(lane).device_stuck)
+    pjrtd_log(PJRTD_LOG_WARNING, "a device does not come back; what waits for it is refused",
+              PJRTD_LOG_TEXT("lane", pjrtd_lane_name(lane)));
 }
 
 /* Long programs come back, and make room; where none does in so long, none will. */
@@ -261,10 +265,11 @@ static void check_device(pjrtd_runtime *runtime) {
   if (!runtime->full_lane) pjrtd_runtime_each_lane(runtime, find_full, runtime);
   if (!runtime->full_lane || runtime->settings->on_stuck != PJRTD_ON_STUCK_EXIT || !runtime->give_up) return;
   uint64_t full_ms = (pjrtd_clock_now_ns() - runtime->full_since_ns) / 1000000u;
-  if (full_ms / PJRTD_LANE_PATIENCE < runtime->settings->lane_stall_ms) return;
+  pjrtd_lane_stats stats = pjrtd_lane_get_stats(runtime->full_lane);
+  if (!stats.device_stuck && full_ms / PJRTD_LANE_PATIENCE < runtime->settings->lane_stall_ms) return;
   pjrtd_log(PJRTD_LOG_ERROR, "a device is stuck, and on_stuck is exit",
             PJRTD_LOG_TEXT("lane", pjrtd_lane_name(runtime->full_lane)),
-            PJRTD_LOG_UINT("stuck", pjrtd_lane_get_stats(runtime->full_lane).stuck), PJRTD_LOG_UINT("for_ms", full_ms));
+            PJRTD_LOG_UINT("stuck", stats.stuck + stats.device_stuck), PJRTD_LOG_UINT("for_ms", full_ms));
   PJRTD_TAKE(runtime->give_up)(runtime->give_up_user);
 }
 

@@ -43,8 +43,9 @@ def test_it_is_reported_and_nothing_else(over: str) -> None:
         fill(daemon, client)
         time.sleep(1.5)
         assert [lane["stuck"] for lane in json.loads(output(daemon, "stats", "--json"))["lanes"]][0] == 2
-        assert re.search(r"^ *0 .* 2 *$", output(daemon, "stats"), re.M)
-        assert daemon.log().count("takes its lane over") == 2
+        header, first = output(daemon, "stats").splitlines()[-len(daemon.stats().lanes) - 1 :][:2]
+        assert first[: header.index("STUCK") + len("STUCK")].split()[-1] == "2", "its column in the table"
+        assert daemon.log().count('takes its lane over" lane="open-0"') == 2
         other.check()
         assert client.failure_of(endless(client)[1]).code == RESOURCE_EXHAUSTED
         assert client.download(client.upload("u8", [3], b"abc")) == b"abc"
@@ -88,6 +89,31 @@ def test_a_long_program_that_comes_back_is_not_stuck() -> None:
             client.answer(call)
         assert client.download(given[0]) and stuck(daemon) == 0
         daemon.check_alive()
+
+
+@pytest.mark.over("unix")
+@pytest.mark.parametrize("on_stuck", ["report", "exit"])
+def test_a_device_that_does_not_come_back_is_stuck_too(on_stuck: str) -> None:
+    """The plugin's call returned, what it began does not end, and others wait for the device."""
+    with FakeDaemon(settings=QUICK | {"on_stuck": on_stuck, "max_stuck": 1}) as daemon, daemon.connect() as client, \
+            daemon.connect() as other:
+        held = client.compile(program(script=f"{EXECUTE}=event_hold", loops=True))
+        calls = [client.start_execute(held, arguments(client))[1] for _ in range(2)]
+        wait_until(lambda: daemon.stats().lanes[0].outstanding == 2)
+        quick, given = other.compile(program(loops=True)), arguments(other)
+        _, call = other.start_execute(quick, given)
+        assert other.failure_of(call).code == RESOURCE_EXHAUSTED
+        if on_stuck == "exit":
+            assert daemon.wait(20) == 1
+            assert "a device is stuck, and on_stuck is exit" in daemon.log()
+        else:
+            wait_until(lambda: stuck(daemon) == 1)
+            assert "a device does not come back" in daemon.log()
+            daemon.release()
+            for call in calls:
+                client.answer(call)
+            other.answer(other.start_execute(quick, given)[1])
+            assert stuck(daemon) == 0
 
 
 @pytest.mark.over("unix")
