@@ -38,7 +38,8 @@ def seed() -> int:
 
 
 def close_what_is_kept(daemon: Daemon) -> None:
-    """Sessions that their clients left for a while."""
+    """Sessions that their clients left for a while, once the daemon has seen that these are gone."""
+    daemon.settled(lambda now: now["connections"] == 1, seconds=20)
     with daemon.connect("unix") as admin:
         for session in admin.call("Session.List").sessions:
             if session.lease_left_ns:
