@@ -35,7 +35,7 @@ typedef enum { PJRTD_ON_STUCK_REPORT, PJRTD_ON_STUCK_EXIT } pjrtd_on_stuck;
 typedef enum { PJRTD_SESSION_HOME_FIRST, PJRTD_SESSION_HOME_LEAST_LOADED } pjrtd_session_home;
 
 /* settings_table.c asserts it. */
-#define PJRTD_NUM_SETTINGS 38
+#define PJRTD_NUM_SETTINGS 39
 
 /* Fields are named as the settings are; deploy/pjrtd.conf says what each does. Texts are owned and never NULL. */
 typedef struct pjrtd_settings {
