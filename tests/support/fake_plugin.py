@@ -21,7 +21,9 @@ class FakeDaemon(Daemon):
         self.fake_folder = folder / "fake"
         self.fake_folder.mkdir()
         made = ["--option", f"platform={platform}", "--option", f"devices={devices}", *args]
-        super().__init__(folder=folder, plugin=built_plugin("fake_plugin"), args=made, settings=settings,
+        # Scripts count the calls of an executable: it is not to stay for the next program of the same text.
+        super().__init__(folder=folder, plugin=built_plugin("fake_plugin"), args=made,
+                         settings={"max_idle_programs": 0} | dict(settings or {}),
                          env={"PJRTD_FAKE_DIR": str(self.fake_folder)}, **options)
         self._owns_folder = True
         self.script(script)
