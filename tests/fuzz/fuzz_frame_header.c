@@ -19,9 +19,9 @@ static void check(const uint8_t *bytes) {
   require(header.payload_bytes <= PJRTD_FRAME_MAX_PAYLOAD_BYTES);
   require(header.bulk_bytes <= PJRTD_FRAME_MAX_ITEM_BYTES);
   require(header.bulk_bytes <= PJRTD_FRAME_MAX_INLINE_BYTES || header.kind == PJRTD_FRAME_ITEM);
-  require(header.kind >= PJRTD_FRAME_REQUEST && header.kind <= PJRTD_FRAME_CREDIT);
+  require(header.kind >= PJRTD_FRAME_REQUEST && header.kind <= PJRTD_FRAME_NOTICE);
   require(header.num_descriptors <= PJRTD_FRAME_MAX_DESCRIPTORS);
-  require(header.call || header.kind == PJRTD_FRAME_ERROR);
+  require(header.call || header.kind == PJRTD_FRAME_ERROR || header.kind == PJRTD_FRAME_NOTICE);
   require(!header.deadline_ns || header.kind == PJRTD_FRAME_REQUEST);
   uint8_t again[PJRTD_FRAME_HEADER_BYTES];
   pjrtd_frame_encode(&header, again);

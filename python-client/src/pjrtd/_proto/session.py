@@ -1307,7 +1307,7 @@ class PublicationInfo(Message):
 
 
 class PublishedReply(Message):
-    """Those that the session may borrow."""
+    """Those that the session may borrow; all, to those with the right `admin`, who may withdraw them."""
 
     __slots__ = ("publications",)
 
