@@ -115,7 +115,7 @@ def test_the_largest_call_id_is_refused_or_the_last(client: RawClient) -> None:
     expect_cut_off(client)
 
 
-@pytest.mark.parametrize("method", [0, 1, 0x0100, 0x0106, 0x0206, 0x0305, 0x0601, 0x0702, 0x7FFF, 0xFFFF])
+@pytest.mark.parametrize("method", [0, 1, 0x0100, 0x0106, 0x02FF, 0x0305, 0x0601, 0x0702, 0x7FFF, 0xFFFF])
 def test_an_unknown_method_fails_its_own_call(client: RawClient, method: int) -> None:
     failed = client.failure_of(client.send(method, b"\x08\x01"))
     assert failed.code == UNIMPLEMENTED, failed

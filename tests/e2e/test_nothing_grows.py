@@ -79,7 +79,7 @@ def stays_as_it_is(over: str, work: Callable[[Daemon, int, int], None], warm_up:
         assert grown < most_bytes, f"resident memory grew by {grown / MIB:.1f} MiB"
 
 
-@pytest.mark.parametrize("work,warm_up,count", [(compiles, 20, 60), (uploads, 100, 200), (sessions, 10, 40)],
+@pytest.mark.parametrize("work,warm_up,count", [(compiles, 40, 60), (uploads, 100, 200), (sessions, 10, 40)],
                          ids=["compiles", "uploads", "sessions"])
 def test_some(over: str, work: Callable[[Daemon, int, int], None], warm_up: int, count: int) -> None:
     stays_as_it_is(over, work, warm_up, count, 16 * MIB)
