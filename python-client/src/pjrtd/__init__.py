@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .future import Future
     from .memory import Memory
     from .plugin import Extension, Plugin
+    from .publication import Publication
     from .session import Session
     from .session_info import SessionInfo
     from .slot import Slot
@@ -41,6 +42,7 @@ _LAZY = {
     "Extension": "plugin",
     "Future": "future",
     "Plugin": "plugin",
+    "Publication": "publication",
     "Session": "session",
     "SessionInfo": "session_info",
     "Slot": "slot",
@@ -78,6 +80,7 @@ __all__ = [
     "Future",
     "Memory",
     "Plugin",
+    "Publication",
     "Session",
     "SessionIdleWarning",
     "SessionInfo",

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .device import Device, Devices
     from .executable import Executable as SyncExecutable
     from .named_program import Program as SyncProgram
+    from .publication import Publication, Wanted
     from .session import Session as SyncSession
     from .tensor_type import TensorType
 
@@ -91,6 +92,9 @@ class Client:
     async def session(self, name: str | None = None, **options: Any) -> Session:
         """Takes part in a session; the arguments are pjrtd.Client.session's."""
         return Session(await to_thread(self.sync_client.session, name, **options))
+
+    async def published(self) -> list[Publication]:
+        return await to_thread(self.sync_client.published)
 
     async def sync(self) -> None:
         """Waits until everything that was asked for has ended. Raises the first failure that nobody was told of."""
@@ -249,6 +253,18 @@ class Session:
 
     async def unbind(self, *names: str) -> None:
         await to_thread(self.sync_session.unbind, *names)
+
+    async def publish(
+        self, name: str, slots: Sequence[str] | None = None, *, everybody: bool = False, uids: Sequence[int] = ()
+    ) -> None:
+        """As in pjrtd.Session, and so the next two."""
+        await to_thread(self.sync_session.publish, name, slots, everybody=everybody, uids=uids)
+
+    async def withdraw(self, name: str) -> None:
+        await to_thread(self.sync_session.withdraw, name)
+
+    async def borrow(self, name: str, slots: Wanted | None = None) -> None:
+        await to_thread(self.sync_session.borrow, name, slots)
 
     async def program(self, source: str | bytes, inputs: Any, **options: Any) -> Program:
         """The arguments are pjrtd.Session.program's."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .compile_options import CompileOptions
     from .memory import Memory
     from .plugin import Plugin
+    from .publication import Publication
     from .session import Session
     from .session_info import SessionInfo
     from .transport import Transport
@@ -533,6 +534,19 @@ class Client:
 
         call = self._connection.request(methods.SESSION_LIST, b"", timeouts.resolve(None))
         return [SessionInfo(self, each) for each in read_answer(SessionListReply, call.payload).sessions]
+
+    def published(self) -> list[Publication]:
+        """What sessions have published that this client's may borrow: Session.borrow(). Its own are among them."""
+        from ._proto.session import PublishedReply
+        from .publication import Publication
+
+        call = self._connection.request(methods.SESSION_PUBLISHED, b"", timeouts.resolve(None))
+        return [Publication(self, each) for each in read_answer(PublishedReply, call.payload).publications]
+
+    def _withdraw(self, name: str) -> None:
+        from ._proto.session import WithdrawRequest
+
+        self._connection.request(methods.SESSION_WITHDRAW, WithdrawRequest(name).encode(), timeouts.resolve(None))
 
     def _end_other_session(self, number: int) -> None:
         self._connection.request(methods.SESSION_CLOSE, b"\x08" + varint(number), timeouts.resolve(None))

@@ -577,7 +577,7 @@ _ON_DEMAND = (
     *("_proto.admin", "_proto.buffer", "_proto.frame", "_proto.program", "_proto.runtime"),
     *("compile_options", "dlpack", "element", "memory", "plugin"),
     *("grpc_failures", "grpc_transport", "late_sender", "local_transport"),
-    *("_proto.session", "revival", "named_program", "session", "session_info", "tokens", "future", "watcher", "value", "submitted", "run", "progress", "aio"),
+    *("_proto.session", "revival", "named_program", "publication", "session", "session_info", "tokens", "future", "watcher", "value", "submitted", "run", "progress", "aio"),
 )
 
 

@@ -24,7 +24,8 @@ _ENOUGH = 64  # entries that are worth a look whether they can be forgotten
 _READS = frozenset(
     (
         *(methods.INFO, methods.DEVICES, methods.MEMORIES, methods.DEFAULT_ASSIGNMENT, methods.SESSION_SYNC),
-        *(methods.SESSION_LIST, methods.SESSION_SLOTS, methods.BUFFER_DOWNLOAD, methods.BUFFER_STAT, methods.PROGRAM_DESCRIBE, methods.ADMIN_STATS),
+        *(methods.SESSION_LIST, methods.SESSION_SLOTS, methods.SESSION_PUBLISHED, methods.BUFFER_DOWNLOAD, methods.BUFFER_STAT),
+        *(methods.PROGRAM_DESCRIBE, methods.ADMIN_STATS),
     )
 )
 

@@ -26,21 +26,24 @@ from .buffer import Buffer
 from .call import read_answer
 from .errors import FailedPrecondition, HandleClosed, InvalidArgument, NotFound, OutOfRange, PjrtError
 from .named_program import Program
+from .publication import Borrowed, own_names
 from .slot import Slot, binding, wire_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
-    from typing import Any, Union
+    from typing import Any, TypeVar, Union
 
     from ._proto.session import SlotInfo
     from .client import Client
     from .compile_options import CompileOptions
     from .device import Device
     from .executable import Executable
+    from .publication import Wanted
     from .tensor_type import TensorType
 
+    T = TypeVar("T")
     Loader = Callable[[Device], Any]
     #: A buffer, or one for each device of a program for several.
     Buffers = Union[Buffer[Any], Sequence[Buffer[Any]]]
@@ -60,7 +63,9 @@ class Session:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._connection = client._connection  # pyright: ignore[reportPrivateUsage]
-        self._loaders: dict[str, Loader] = {}
+        self._loaders: dict[str, Loader | Borrowed] = {}
+        #: What was borrowed whole, the latest last: the publication, and slots that it is not asked for any more.
+        self._borrowed: dict[str, set[str]] = {}
         #: Slots that are surely there, by the name that the daemon knows, and their types where these are known.
         self._there: dict[str, TensorType | None] = {}
         self._bound: set[str] = set()  # by this object
@@ -194,6 +199,8 @@ class Session:
         self.refresh()
         self.version += 1
         there = [slot for slot in self._known() if slot.partition("@")[0] in names or slot in names]
+        for without in self._borrowed.values():
+            without.update(names)
         for name in names:
             if self._loaders.pop(name, None) is None and name not in there and device_slot(name, 1) not in there:
                 raise NotFound(f"the session has no slot {name!r}")
@@ -207,13 +214,17 @@ class Session:
         """What a slot holds now, as a buffer: it keeps that value when the slot gets another one, unless a program consumes
         it. Loads the slot where that is to be done. Waits until the value is there; raises what the program that makes it
         failed with, NotFound for no such slot."""
+        return self._again(lambda: self._buffer(name, device_index))
+
+    def _again(self, ask: Callable[[], T]) -> T:
+        """Asks, and once more where the session was lost meanwhile, and begins anew."""
         generation = self.refresh()
         try:
-            return self._buffer(name, device_index)
+            return ask()
         except PjrtError:
             if self.refresh() == generation:
                 raise
-            return self._buffer(name, device_index)  # the session was lost meanwhile, and begins anew
+            return ask()
 
     def _buffer(self, name: str, device_index: int) -> Buffer[Any]:
         from ._proto.buffer import StatReply
@@ -260,6 +271,116 @@ class Session:
         """Names with a loader that are not loaded yet."""
         known = self._known()
         return sorted(name for name in self._loaders if name not in known)
+
+    # ---- slots that sessions share ----
+
+    def publish(
+        self, name: str, slots: Sequence[str] | None = None, *, everybody: bool = False, uids: Sequence[int] = ()
+    ) -> None:
+        """Lets other sessions borrow what slots hold now, without a copy, under a name of the host's: 1 to 64 letters,
+        digits, '.', '_' or '-'. It is read-only from then on: no program may consume it, also none of this session.
+
+        slots: their names; those that are not there are loaded. None: all that are there.
+        everybody, uids: who may borrow it: every session, or those of these users, beside the same user's own.
+        It stays published until it is withdrawn or the session ends; after a loss of the session it is to be published again.
+        Raises AlreadyExists where something has that name, NotFound for a slot that is not there and has no loader.
+        """
+        if isinstance(slots, str):
+            raise TypeError("slots is a list of names")
+        if slots is not None and not slots:
+            raise InvalidArgument("no slot is named", hint="leave `slots` out for all of them")
+
+        def publish() -> None:
+            from ._proto.session import PublishRequest
+
+            parts = [part for each in slots or () for part in self._parts(each)]
+            try:
+                request = PublishRequest(name, parts, everybody, uids).encode()
+            except ValueError as error:
+                raise InvalidArgument(f"publish {name!r}: {error}") from error
+            self._connection.request(methods.SESSION_PUBLISH, request, timeouts.resolve(None))
+
+        self._again(publish)
+
+    def _parts(self, name: str) -> list[str]:
+        """A slot and those of further devices; loaded, where it is not there."""
+        there = sorted(slot for slot in self._known() if slot == name or slot.partition("@")[0] == name)
+        return there or [self.ensure(name, 0)]
+
+    def withdraw(self, name: str) -> None:
+        """Ends a publication of the user's: nobody can borrow it from then on. Who has borrowed it keeps it. Raises NotFound
+        for none of that name, PermissionDenied for another user's."""
+        self.refresh()
+        self._client._withdraw(name)  # pyright: ignore[reportPrivateUsage]
+
+    def borrow(self, name: str, slots: Wanted | None = None) -> None:
+        """Puts what is published under a name into slots, without a copy. It cannot be consumed, also when its publisher is
+        gone; what is fed back to such a slot takes its place in this session only.
+
+        slots: ["w"], or {"w": "mine"} for another name here. None: all, under their own names. Those of programs on several
+            devices follow when they are needed.
+        After a loss of the session slots are borrowed anew, as loaders are run anew, when a program names them.
+        Raises NotFound where nothing of that name is published for this user, or not that slot.
+        """
+        wanted = None if slots is None else own_names(slots)
+        self._again(lambda: self._borrow_all(name) if wanted is None else self._borrow_some(name, wanted))
+
+    def _borrow_some(self, name: str, wanted: dict[str, str]) -> None:
+        self._take(name, wanted)
+        for own, theirs in wanted.items():
+            self._loaders[own] = Borrowed(name, theirs)
+
+    def _borrow_all(self, name: str) -> None:
+        before = set(self._known())
+        self._ask_for(name, {})
+        self._borrowed.pop(name, None)
+        self._borrowed[name] = set()
+        self._asked = False
+        published = {info.slot for info in self._list() if info.published}
+        self._bound |= published - before
+        self.version += 1
+        for slot in sorted(published & set(self._loaders)):  # is it of these, or of others that it has?
+            try:
+                self._ask_for(name, {slot: slot})
+            except NotFound:
+                continue
+            del self._loaders[slot]
+
+    def _take(self, publication: str, wanted: Mapping[str, str]) -> None:
+        """Borrows into slots, {name here: name there}, and learns of what type they are."""
+        from ._proto.session import SlotsReply, SlotsRequest
+
+        self._ask_for(publication, wanted)
+        types: dict[str, TensorType | None] = dict.fromkeys(wanted)
+        try:
+            call = self._connection.request(methods.SESSION_SLOTS, SlotsRequest(list(wanted)).encode(), timeouts.resolve(None))
+            types.update({info.slot: _type_of(info) for info in read_answer(SlotsReply, call.payload).slots})
+        except OutOfRange:
+            pass  # too many for one answer: the daemon alone knows
+        self._there.update(types)
+        self._bound.update(types)
+        self.version += 1
+
+    def _ask_for(self, publication: str, wanted: Mapping[str, str]) -> None:
+        from ._proto.session import BorrowedSlot, BorrowRequest
+
+        pairs = [BorrowedSlot(theirs, own) for own, theirs in wanted.items()]
+        request = BorrowRequest(publication, pairs).encode()
+        if self._connection.request(methods.SESSION_BORROW, request, timeouts.resolve(None)).answer_lost:
+            self._connection.request(methods.SESSION_BORROW, request, timeouts.resolve(None))
+
+    def _borrow_again(self, slot: str) -> str | None:
+        """Looks for a slot in what was borrowed whole. None where it is there now; else why it is not."""
+        why = ""
+        for name in reversed(list(self._borrowed)):
+            if slot.partition("@")[0] in self._borrowed[name]:
+                continue
+            try:
+                self._take(name, {slot: slot})
+                return None
+            except NotFound as error:
+                why += f"; {error.message}"
+        return why
 
     # ---- programs ----
 
@@ -322,12 +443,18 @@ class Session:
         if slot in self._known() or self._too_many and self._ask(slot):
             return slot
         loader = self._loaders.get(name)
+        if isinstance(loader, Borrowed):
+            self._take(loader.publication, {slot: device_slot(loader.slot, device_index)})
+            return slot
         if loader is None:
             if not self._too_many and self._ask(slot):  # somebody else has bound it
                 return slot
+            why = self._borrow_again(slot)
+            if why is None:
+                return slot
             lost = " (it was lost with the session, and has no loader)" if self._generation else ""
             raise NotFound(
-                f"there is no slot {name!r}{lost}",
+                f"there is no slot {name!r}{lost}{why}",
                 hint="pass it, or put it into the session with set_global(), bind() or feed_back()",
             )
         device = self._client.device(device_index)
@@ -353,15 +480,22 @@ class Session:
     def _known(self) -> dict[str, TensorType | None]:
         """The slots that are there."""
         if not self._asked:
-            from ._proto.session import SlotsReply
-
-            self._asked = True
-            try:
-                call = self._connection.request(methods.SESSION_SLOTS, b"", timeouts.resolve(None))
-                self._there = {info.slot: _type_of(info) for info in read_answer(SlotsReply, call.payload).slots if _is_there(info)}
-            except OutOfRange:  # too many for one answer: each is asked for when it is named
-                self._too_many = True
+            self._list()
         return self._there
+
+    def _list(self) -> list[SlotInfo]:
+        """Asks for all slots. None where they are too many for one answer: each is asked for when it is named, then."""
+        from ._proto.session import SlotsReply
+
+        self._asked = True
+        try:
+            call = self._connection.request(methods.SESSION_SLOTS, b"", timeouts.resolve(None))
+        except OutOfRange:
+            self._too_many = True
+            return []
+        infos = read_answer(SlotsReply, call.payload).slots
+        self._there = {info.slot: _type_of(info) for info in infos if _is_there(info)}
+        return infos
 
     def _ask(self, slot: str) -> bool:
         """Whether a slot is there now."""
@@ -395,6 +529,7 @@ class Session:
             program.close()
         self._programs.clear()
         self._loaders.clear()
+        self._borrowed.clear()
         if self._connection.kept is None and self._bound and self._connection.failure is None:
             try:
                 self._connection.post(methods.SESSION_UNBIND, b"".join(map(wire_name, sorted(self._bound))), None)
