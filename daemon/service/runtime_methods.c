@@ -55,6 +55,7 @@ pjrtd_status *pjrtd_handle_hello(pjrtd_request *request) {
   reply.upload_credit_bytes = settings->upload_credit_bytes;
   reply.max_calls_in_flight = (uint32_t)settings->max_calls_in_flight;
   reply.busy_poll_us = (uint32_t)settings->busy_poll_us;
+  reply.home_device = pjrtd_session_home_id(peer->session);
   pjrtd_request_answer(request, &reply.base, NULL, 0);
   return PJRTD_OK;
 }

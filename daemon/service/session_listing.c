@@ -145,7 +145,7 @@ static void fill(listing *list, pjrtd_session *session, entry *to) {
   to->info.lease_left_ns = lease_end_ns > list->now_ns ? lease_end_ns - list->now_ns : 0;
   to->info.priority =
       (Pjrtd__V1__SessionPriority)(PJRTD__V1__SESSION_PRIORITY__SESSION_PRIORITY_LOW + (int)session->share->priority);
-  to->info.home_device = session->home->id;
+  to->info.home_device = pjrtd_session_home_id(session);
   to->info.device_ns = pjrtd_share_device_ns(session->share);
   list_connections(session, to);
   list_largest(list, session, to);

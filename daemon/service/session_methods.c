@@ -147,6 +147,7 @@ pjrtd_status *pjrtd_handle_session_attach(pjrtd_request *request) {
   reply.highest_buffer = peer->ids.highest[PJRTD_ID_BUFFER];
   reply.highest_program = peer->ids.highest[PJRTD_ID_PROGRAM];
   reply.connections = count_connections(peer->session);
+  reply.home_device = pjrtd_session_home_id(peer->session);
   peer->session->last_used_ns = peer->runtime->turn.began_ns;
   pjrtd_request_answer(request, &reply.base, NULL, 0);
   return PJRTD_OK;

@@ -115,6 +115,10 @@ pjrtd_status *pjrtd_session_set_home(pjrtd_session *session, int device_id) {
   return PJRTD_OK;
 }
 
+int pjrtd_session_home_id(const pjrtd_session *session) {
+  return session->home ? session->home->id : 0;
+}
+
 /* Whatever differs, and wherever, it takes as long. */
 static bool same_token(const char *token, const char *given) {
   if (strlen(given) != PJRTD_TOKEN_CHARS) return false;

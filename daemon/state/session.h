@@ -64,6 +64,8 @@ PJRTD_MUST_USE pjrtd_status *pjrtd_session_set_priority(pjrtd_session *session, 
                                                         pjrtd_priority priority);
 /* The device of that id is its home from now on. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_session_set_home(pjrtd_session *session, int device_id);
+/* Its home's id; 0 without a client. */
+int pjrtd_session_home_id(const pjrtd_session *session);
 /* The session of that token; or that of the name which belongs to `identity`. NULL: there is none. All tokens take as
  * long. */
 pjrtd_session *pjrtd_session_find_token(const pjrtd_runtime *runtime, const char *token);

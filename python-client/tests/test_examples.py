@@ -77,6 +77,17 @@ training_step = STEP
 load_theta, load_grad = (lambda device: [0.0] * 4), (lambda device: [1.0] * 4)
 client.close()
 '''
+SHARED = '''
+s = client.session()
+s.bind_many({"embed": [1.0, 2.0], "layer0": [3.0]})
+other = pjrtd.Client.create()
+t = other.session()
+'''
+BORROWED = '''
+assert t.resident == ["embed", "first"] and t.buffer("first").tolist() == [3.0]
+s.withdraw("minilm")
+other.close()
+'''
 IN_SLOTS = '''
 DECAY = """
 func.func @main(%x: tensor<f32>) -> (tensor<f32>, tensor<f32>) {
@@ -93,11 +104,11 @@ s.bind("x", 0.3)
 
 def test_the_readmes_snippets_run(live_target: str, tmp_path: Path) -> None:
     """In one program, with what the text around them supposes."""
-    assert len(SNIPPETS) == 9
-    first, jax, sharded, sessions, runs, futures, aio, errors, deadlines = SNIPPETS
+    assert len(SNIPPETS) == 10
+    first, jax, sharded, sessions, shared, runs, futures, aio, errors, deadlines = SNIPPETS
     lines = [first, jax, "client = pjrtd.Client.create()", SHARDED, sharded]
     lines += ["assert [row[0].tolist() for row in outputs] == [[2.0, 4.0, 6.0, 8.0], [10.0, 12.0, 14.0, 16.0]]"]
-    lines += [SLOTS, sessions, "client = pjrtd.Client.create()", IN_SLOTS, runs, "assert number == 2000, number"]
+    lines += [SLOTS, sessions, "client = pjrtd.Client.create()", SHARED, shared, BORROWED, IN_SLOTS, runs, "assert number == 2000, number"]
     lines += ["exe, batches = client.compile(STEP), [[x] * 4 for x in (1.0, 2.0)]", futures.replace("exe.submit(x,", "exe.submit(x, x,")]
     lines += ["assert [f.result()[0].tolist() for f in futures] == [[2.0] * 4, [4.0] * 4]", "import asyncio", "text = ONE_INPUT"]
     imports, _, rest = aio.partition("\n\n")

@@ -259,15 +259,21 @@ def test_a_session_has_a_home(balanced: None, daemon: Daemon) -> None:
         assert struct.unpack("<4f", client.download(output)) == (2, 4, 6, 8)
         assert [client.call("Buffer.Stat", buffer=one).device for one in (buffer, output)] == [2, 2]
         assert client.failure("Session.Configure", device=77).code == INVALID_ARGUMENT
+        assert client.hello.home_device == 0, "what it was before"
+        token = client.call("Session.Open", name="home", ttl_ns=10**10).token
+        with daemon.connect() as second:
+            assert second.call("Session.Attach", token=token, join=True).home_device == 2
 
 
 def test_sessions_spread_over_the_devices_where_that_is_set() -> None:
     data = struct.pack("<4f", 1, 2, 3, 4)
     with Daemon(settings={"session_home": "least_loaded"}) as spread, contextlib.ExitStack() as stack:
         homes = []
+        told = []
         for _ in range(4):
             client = stack.enter_context(spread.connect())
+            told.append(client.hello.home_device)
             program, buffer = client.compile(case("add").text), client.upload("f32", [4], data)
             client.execute(program, [buffer, buffer])
             homes.append(client.call("Buffer.Stat", buffer=buffer).device)
-        assert homes == [0, 1, 2, 3]
+        assert homes == told == [0, 1, 2, 3]

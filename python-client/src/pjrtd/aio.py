@@ -235,6 +235,17 @@ class Session:
     def token(self) -> str:
         return self.sync_session.token
 
+    @property
+    def home(self) -> Device:
+        return self.sync_session.home
+
+    async def configure(self, *, home: Device | int | None = None, priority: str | None = None) -> None:
+        """Changes pjrtd.Session's `home` and `priority` where they are given."""
+        if home is not None:
+            await to_thread(setattr, self.sync_session, "home", home)
+        if priority is not None:
+            await to_thread(setattr, self.sync_session, "priority", priority)
+
     def bind(self, name: str, loader: Any) -> None:
         """As in pjrtd.Session; the loader runs in a thread."""
         self.sync_session.bind(name, loader)

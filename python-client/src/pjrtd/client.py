@@ -231,6 +231,20 @@ class Client:
     def device_count(self) -> int:
         return len(self.devices())
 
+    @property
+    def home_device(self) -> Device:
+        """Where buffers and programs go that name no device: see Session.home. What another client that takes part in the
+        session changes is not seen here."""
+        return self.lookup_device(self._connection.home_device)
+
+    @home_device.setter
+    def home_device(self, device: Device | int) -> None:
+        home = self._device_id(device)
+        try:
+            self._connection.configure(None, home, timeouts.resolve(None))
+        except SessionLost:  # another took its place
+            self._connection.configure(None, home, timeouts.resolve(None))
+
     def memories(self) -> tuple[Memory, ...]:
         """Every memory space of every device."""
         if self._memories is None:
@@ -329,7 +343,7 @@ class Client:
             bytes, and small types without ml_dtypes. None: what the data says; F32, S32, PRED or C64 for Python's own
             numbers. Types under 8 bits take one byte an element, signed ones sign-extended.
         dims: the dimensions; None: the data's own.
-        device: where to; None: the first device. memory: a memory space of it instead of its default.
+        device: where to; None: home_device. memory: a memory space of it instead of its default.
 
         All data has been sent or copied when this returns: `data` may change at once. Raises InvalidArgument where
         data, element type and dimensions do not fit together, TypeError for what is no array. A failure on the device,
@@ -345,7 +359,7 @@ class Client:
 
     def _device_id(self, device: Device | int | None) -> int:
         if device is None:
-            return self.devices()[0].id
+            return self._connection.home_device
         if isinstance(device, Device):
             if device.client is not self:
                 raise InvalidArgument(f"{device!r} belongs to another client")
@@ -398,7 +412,7 @@ class Client:
     ) -> Executable:
         """Compiles StableHLO: text, MLIR bytecode or a portable artifact.
 
-        options: None: for one device, with the Shardy partitioner if the program has Shardy's annotations.
+        options: None: for one device, home_device, with the Shardy partitioner if the program has Shardy's annotations.
         Raises InvalidArgument with the compiler's whole message for a program or options that it does not take,
         NotFound for a custom call that nobody serves, Unimplemented for what the plugin cannot do.
         """

@@ -40,6 +40,16 @@ _fork_hook_is_set = False
 _held_in_fork: list[RLock] = []
 
 
+class Configured:
+    """What was asked for about a session: None is what the daemon gives."""
+
+    __slots__ = ("priority", "home")
+
+    def __init__(self) -> None:
+        self.priority: int | None = None
+        self.home: int | None = None
+
+
 class Connection:
     """Any thread may use it. One that takes part in a kept session (`keep`) is made anew when it is lost. Where a method takes `until`, that is a time.monotonic() time in seconds at which the call
     must be over, or None; DeadlineExceeded is raised after it."""
@@ -66,6 +76,9 @@ class Connection:
         self.generation = 0
         #: The top 16 bits of the ids that Hello gave it to choose.
         self.id_prefix = 0
+        #: The device of what is placed nowhere in particular, by its id; and what was asked for about the session.
+        self.home_device = 0
+        self.configured = Configured()
         #: What happened to the session that is kept; None while none is.
         self.kept: KeptSession | None = None
         self._pid = getpid()
@@ -95,6 +108,7 @@ class Connection:
             ) from error
         reply = read_answer(HelloReply, call.payload)
         self.go_on(reply)
+        self.home_device = reply.home_device
         self.id_prefix = reply.id_prefix
         self._outbox.buffers = IdSequence(reply.id_prefix)
         self._outbox.programs = IdSequence(reply.id_prefix)
@@ -118,6 +132,7 @@ class Connection:
         from ._proto.session import SessionAttachReply
 
         reply = read_answer(SessionAttachReply, self.request(methods.SESSION_ATTACH, request.encode(), until).payload)
+        self.home_device = reply.home_device
         if not reply.created:
             self._outbox.buffers = IdSequence(reply.id_prefix, reply.highest_buffer)
             self._outbox.programs = IdSequence(reply.id_prefix, reply.highest_program)
@@ -129,6 +144,16 @@ class Connection:
 
         request = SessionOpenRequest(name, ttl_ns).encode()
         return read_answer(SessionOpenReply, self.request(methods.SESSION_OPEN, request, until).payload)
+
+    def configure(self, priority: int | None, home: int | None, until: float | None) -> None:
+        """Changes what is not None, also of a session that takes the place of this one when it is lost."""
+        from ._proto.session import ConfigureRequest
+
+        self.ask(methods.SESSION_CONFIGURE, ConfigureRequest(priority or 0, home).encode(), until)
+        if priority is not None:
+            self.configured.priority = priority
+        if home is not None:
+            self.configured.home = self.home_device = home
 
     def keep(
         self, kept: KeptSession, open: Callable[[float], Transport], reconnect_s: float, on_lost: Callable[[], None]
@@ -165,6 +190,20 @@ class Connection:
             call.end()
         self._table.calls.clear()
         self._table.quiet_failure = None
+        self._configure_again(session.home_device)
+
+    def _configure_again(self, home: int) -> None:
+        """A session that began anew, at home on that device, gets what was asked for about the one before. Where it cannot
+        have that, the next sync tells."""
+        from ._proto.session import ConfigureRequest
+
+        configured = self.configured
+        if configured.priority is not None:
+            self._outbox.post(methods.SESSION_CONFIGURE, ConfigureRequest(configured.priority).encode(), 0)
+        if configured.home is not None:
+            self._outbox.post(methods.SESSION_CONFIGURE, ConfigureRequest(device=configured.home).encode(), 0)
+            home = configured.home
+        self.home_device = home
 
     def _recover(self, until: float | None) -> None:
         """See CallTable.recover."""
@@ -201,6 +240,11 @@ class Connection:
             self._abandon(call)
             raise
         return self.finish(call, until)
+
+    def ask(self, method: int, payload: bytes, until: float | None) -> None:
+        """request(), for what may be done twice: where the answer is lost with a connection, it is done again."""
+        while self.request(method, payload, until).answer_lost:
+            pass
 
     def finish(self, call: Call, until: float | None) -> Call:
         """Waits for the answer to a call that was sent."""

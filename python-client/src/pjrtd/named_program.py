@@ -419,10 +419,12 @@ class Program:
     def _slot(self, at: int, device: int) -> str:
         """The slot for an argument, loaded and of the right type."""
         slot = self.inputs[at]
-        name = self.session.ensure(slot.name, device)
-        type, wanted = self.session.type_of(name), self._executable.arguments[at].type
+        exe = self._executable
+        place = exe._wanted[device * len(self.inputs) + at]  # pyright: ignore[reportPrivateUsage]
+        name = self.session.ensure(slot.name, device, place.device if isinstance(place, Placement) else None)
+        type, wanted = self.session.type_of(name), exe.arguments[at].type
         if type is not None and not same(type, wanted):
-            raise self._executable._wrong(  # pyright: ignore[reportPrivateUsage]
+            raise exe._wrong(  # pyright: ignore[reportPrivateUsage]
                 device * len(self.inputs) + at, len(self.inputs), wanted, f"slot {name!r}, {type}"
             )
         return name

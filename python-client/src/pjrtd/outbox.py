@@ -421,7 +421,7 @@ class Outbox:
     def resume(self, last_call: int, pending: dict[int, PendingCall]) -> None:
         """The link is back, and the daemon has all requests up to `last_call`; the answers to those that are pending are
         still to come. The others' answers are lost; what can be asked again is. Requests after `last_call` are sent again.
-        """
+        Whoever waits for the link goes on then."""
         with self._lock:
             assert self._journal is not None
             calls = self._table.calls
@@ -463,6 +463,10 @@ class Outbox:
             # Every frame is in its place before the first of them can fail to be sent.
             for at in range(0, len(frames), _FRAMES_IN_WRITE):
                 self._transport.write(b"".join(frames[at : at + _FRAMES_IN_WRITE]))
+            # Still with the lock: what is noted while there is a failure is sent by nobody else.
+            if self._table.suspended:
+                self._table.failure = None
+                self._table.suspended = False
 
     def begin_again(self, prefix: int, highest_buffer: int, highest_program: int) -> None:
         """The session is another one: nothing of before is sent again or deleted, and new ids are above all old ones, ours

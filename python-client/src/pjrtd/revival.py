@@ -128,9 +128,7 @@ class Reviver:
                         return
                     if last_call is not None:
                         connection.go_on(hello)
-                        connection.outbox.resume(*last_call)
-                    table.failure = None
-                    table.suspended = False
+                    connection.outbox.resume(*(last_call or (0, {})))
                 except PjrtError:
                     transport.shut_down()
                     raise
@@ -174,7 +172,10 @@ class Reviver:
                 opening = SessionOpenRequest(kept.name, kept.ttl_ns)
                 opened = self._ask(methods.SESSION_OPEN, opening, SessionOpenReply, until)
                 session = SessionAttachReply(
-                    token=opened.token, id_prefix=greeting.id_prefix, conversation=opened.conversation
+                    token=opened.token,
+                    id_prefix=greeting.id_prefix,
+                    conversation=opened.conversation,
+                    home_device=greeting.home_device,
                 )
         except AlreadyExists:
             raise Aborted(

@@ -27,6 +27,7 @@ from .call import read_answer
 from .errors import FailedPrecondition, HandleClosed, InvalidArgument, NotFound, OutOfRange, PjrtError
 from .named_program import Program
 from .publication import Borrowed, own_names
+from .session_info import PRIORITIES
 from .slot import Slot, binding, wire_name
 
 TYPE_CHECKING = False
@@ -99,6 +100,30 @@ class Session:
     def times_lost(self) -> int:
         """How often it was lost, with all that it held, and began anew: see pjrtd.SessionLost."""
         return self._connection.generation
+
+    @property
+    def home(self) -> Device:
+        """The device of what is placed nowhere in particular: buffers without a `device`, programs for one device without an
+        assignment. The daemon chooses it (its setting `session_home`); assigning a Device or its id changes it for what
+        comes after. Raises InvalidArgument for no device."""
+        return self._client.home_device
+
+    @home.setter
+    def home(self, device: Device | int) -> None:
+        self._client.home_device = device
+
+    @property
+    def priority(self) -> str:
+        """"low", "normal" or "high": while a session of a higher one has something for a device, those of lower ones wait.
+        Assigning to it changes it; PermissionDenied where this user may not have a high one."""
+        (own,) = [each for each in self._client.sessions() if each.own]
+        return own.priority
+
+    @priority.setter
+    def priority(self, priority: str) -> None:
+        if priority not in PRIORITIES:
+            raise InvalidArgument(f"there is no priority {priority!r}", hint=f"there are {', '.join(PRIORITIES)}")
+        self._again(lambda: self._connection.configure(PRIORITIES.index(priority) + 1, None, timeouts.resolve(None)))
 
     def device(self, index: int = 0) -> Device:
         """One of the client's devices, by position."""
@@ -366,8 +391,7 @@ class Session:
 
         pairs = [BorrowedSlot(theirs, own) for own, theirs in wanted.items()]
         request = BorrowRequest(publication, pairs).encode()
-        if self._connection.request(methods.SESSION_BORROW, request, timeouts.resolve(None)).answer_lost:
-            self._connection.request(methods.SESSION_BORROW, request, timeouts.resolve(None))
+        self._connection.ask(methods.SESSION_BORROW, request, timeouts.resolve(None))
 
     def _borrow_again(self, slot: str) -> str | None:
         """Looks for a slot in what was borrowed whole. None where it is there now; else why it is not."""
@@ -436,9 +460,9 @@ class Session:
             self.version += 1
         return generation
 
-    def ensure(self, name: str, device_index: int) -> str:
-        """Loads a slot unless it is there. Returns the name that the daemon knows it by. Raises NotFound where it is not
-        there and has no loader."""
+    def ensure(self, name: str, device_index: int, device_id: int | None = None) -> str:
+        """Loads a slot unless it is there, to the device with that id; None: the home, or the client's device of that index.
+        Returns the name that the daemon knows it by. Raises NotFound where it is not there and has no loader."""
         slot = device_slot(name, device_index)
         if slot in self._known() or self._too_many and self._ask(slot):
             return slot
@@ -457,7 +481,10 @@ class Session:
                 f"there is no slot {name!r}{lost}{why}",
                 hint="pass it, or put it into the session with set_global(), bind() or feed_back()",
             )
-        device = self._client.device(device_index)
+        if device_id is not None:
+            device = self._client.lookup_device(device_id)
+        else:
+            device = self._client.device(device_index) if device_index else self._client.home_device
         made = loader(device)
         if isinstance(made, Buffer):
             buffer: Buffer[Any] = made  # pyright: ignore[reportUnknownVariableType]

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from .client import Client
 
 
+PRIORITIES = ("low", "normal", "high")
+
+
 class SessionInfo:
     """A session as Client.sessions() tells of it. Seconds end in _s, bytes in _bytes.
 
@@ -18,12 +21,15 @@ class SessionInfo:
     buffers, programs, buffer_bytes, calls_in_flight: what it holds and does.
     age_s, idle_s: since it was opened, since its last call. ttl_s: how long it outlives its last connection; 0: not at all.
     lease_left_s: until it ends, where nobody takes part; else 0.
+    priority: "low", "normal" or "high". home_device: the id of the device of what it places nowhere in particular.
+    slots: how many it has. device_s: how long devices worked for it.
     connections: who takes part: a list of dicts with pid, command, client_name, transport.
     """
 
     __slots__ = (
         *("number", "name", "own", "uid", "local", "buffers", "programs", "buffer_bytes", "calls_in_flight"),
-        *("age_s", "idle_s", "ttl_s", "lease_left_s", "connections", "_client"),
+        *("age_s", "idle_s", "ttl_s", "lease_left_s", "priority", "home_device", "slots", "device_s", "connections"),
+        "_client",
     )
 
     def __init__(self, client: Client, wire: WireInfo) -> None:
@@ -41,6 +47,10 @@ class SessionInfo:
         self.idle_s = wire.idle_ns / 1e9
         self.ttl_s = wire.ttl_ns / 1e9
         self.lease_left_s = wire.lease_left_ns / 1e9
+        self.priority = PRIORITIES[wire.priority - 1] if 0 < wire.priority <= len(PRIORITIES) else ""
+        self.home_device = wire.home_device
+        self.slots = wire.slots
+        self.device_s = wire.device_ns / 1e9
         self.connections: list[dict[str, Any]] = [
             {"pid": each.pid, "command": each.command, "client_name": each.client_name, "transport": each.transport}
             for each in wire.connections

@@ -83,7 +83,7 @@ class HelloRequest(Message):
 
 
 class HelloReply(Message):
-    __slots__ = ("version", "server_epoch", "server_version", "id_prefix", "max_payload_bytes", "max_inline_bytes", "max_item_bytes", "upload_credit_bytes", "max_calls_in_flight", "busy_poll_us")
+    __slots__ = ("version", "server_epoch", "server_version", "id_prefix", "max_payload_bytes", "max_inline_bytes", "max_item_bytes", "upload_credit_bytes", "max_calls_in_flight", "busy_poll_us", "home_device")
 
     def __init__(
         self,
@@ -97,6 +97,7 @@ class HelloReply(Message):
         upload_credit_bytes: int = 0,
         max_calls_in_flight: int = 0,
         busy_poll_us: int = 0,
+        home_device: int = 0,
     ) -> None:
         self.version: int = version
         self.server_epoch: int = server_epoch
@@ -108,6 +109,7 @@ class HelloReply(Message):
         self.upload_credit_bytes: int = upload_credit_bytes
         self.max_calls_in_flight: int = max_calls_in_flight
         self.busy_poll_us: int = busy_poll_us
+        self.home_device: int = home_device
 
     def encode(self) -> bytes:
         out = bytearray()
@@ -141,6 +143,9 @@ class HelloReply(Message):
         if self.busy_poll_us:
             out += b"\x50"
             put_uint32(out, self.busy_poll_us)
+        if self.home_device:
+            out += b"\x58"
+            put_int32(out, self.home_device)
         return bytes(out)
 
     def merge(self, data: bytes, pos: int, end: int) -> None:
@@ -166,6 +171,8 @@ class HelloReply(Message):
                 self.max_calls_in_flight, pos = get_uint32(data, pos, end)
             elif tag == 80:
                 self.busy_poll_us, pos = get_uint32(data, pos, end)
+            elif tag == 88:
+                self.home_device, pos = get_int32(data, pos, end)
             else:
                 pos = skip(data, pos, end, tag)
 

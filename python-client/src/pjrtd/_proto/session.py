@@ -205,7 +205,7 @@ class SessionAttachRequest(Message):
 
 
 class SessionAttachReply(Message):
-    __slots__ = ("session", "token", "server_epoch", "id_prefix", "highest_buffer", "highest_program", "last_call", "pending", "created", "connections", "conversation")
+    __slots__ = ("session", "token", "server_epoch", "id_prefix", "highest_buffer", "highest_program", "last_call", "pending", "created", "connections", "conversation", "home_device")
 
     def __init__(
         self,
@@ -220,6 +220,7 @@ class SessionAttachReply(Message):
         created: bool = False,
         connections: int = 0,
         conversation: int = 0,
+        home_device: int = 0,
     ) -> None:
         self.session: int = session
         self.token: str = token
@@ -232,6 +233,7 @@ class SessionAttachReply(Message):
         self.created: bool = created
         self.connections: int = connections
         self.conversation: int = conversation
+        self.home_device: int = home_device
 
     def encode(self) -> bytes:
         out = bytearray()
@@ -268,6 +270,9 @@ class SessionAttachReply(Message):
         if self.conversation:
             out += b"\x58"
             put_uint64(out, self.conversation)
+        if self.home_device:
+            out += b"\x60"
+            put_int32(out, self.home_device)
         return bytes(out)
 
     def merge(self, data: bytes, pos: int, end: int) -> None:
@@ -299,6 +304,8 @@ class SessionAttachReply(Message):
                 self.connections, pos = get_uint32(data, pos, end)
             elif tag == 88:
                 self.conversation, pos = get_uint64(data, pos, end)
+            elif tag == 96:
+                self.home_device, pos = get_int32(data, pos, end)
             else:
                 pos = skip(data, pos, end, tag)
 
