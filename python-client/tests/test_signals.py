@@ -182,6 +182,16 @@ class TestInterruptedAtEveryPlace:
         assert len(fake.peer.buffers) < places / 20 + 3
         assert fake_client._connection._table.calls == {}  # pyright: ignore[reportPrivateUsage]
 
+    def test_what_was_discarded_is_deleted(self, fake: FakeDaemon, fake_client: pjrtd.Client) -> None:
+        def discard() -> None:
+            for _ in range(20):  # few enough to wait for the next call
+                fake_client.buffer_from_host([3.0, 4.0]).close()
+
+        discard()
+        interrupt_everywhere(fake_client.sync, discard)
+        fake_client.sync()
+        assert not fake.peer.buffers and not fake.peer.errors
+
 
 def test_the_tracer_sees_the_places(fake_client: pjrtd.Client) -> None:
     """If CPython's instructions are renamed, the tests above must not pass by doing nothing."""

@@ -76,7 +76,7 @@ class Outbox:
 
     __slots__ = (
         *("_transport", "_table", "_lock", "_sending", "_pack", "_write_later", "_late", "_next_call", "buffers", "programs", "quiet"),
-        *("_garbage", "_garbage_bytes", "_garbage_programs", "upload_credit_bytes", "on_broken", "_journal", "_floors"),
+        *("_garbage", "_garbage_bytes", "_garbage_programs", "_taken", "upload_credit_bytes", "on_broken", "_journal", "_floors"),
     )
 
     def __init__(self, transport: Transport, table: CallTable) -> None:
@@ -102,6 +102,8 @@ class Outbox:
         self._garbage: list[bytes] = []
         self._garbage_bytes = 0
         self._garbage_programs: list[bytes] = []
+        #: What was taken of it and is not sent yet, buffers and programs, and the call that deletes the first of it.
+        self._taken: tuple[list[bytes], list[bytes], int] | None = None
         self._journal: Journal | None = None
         self._floors: tuple[int, int] | None = None
 
@@ -155,10 +157,12 @@ class Outbox:
                 if self._transport.writes == writes:
                     self._table.calls.pop(call.id, None)
                     self._unnote(call.id)
+                    self._put_back()
                     call.id, call.made = 0, b""
                 raise
             finally:
                 self._sending = False
+                self._taken = None
             if flags and self._late is not None and self._transport.held:
                 self._late.see_to_it()
         return sent
@@ -204,10 +208,12 @@ class Outbox:
             except BaseException:
                 if self._transport.writes == writes:
                     self._unnote(number)
+                    self._put_back()
                     outputs.clear()
                 raise
             finally:
                 self._sending = False
+                self._taken = None
             if self._late is not None and self._transport.held:
                 self._late.see_to_it()
         return sent
@@ -269,9 +275,11 @@ class Outbox:
             except BaseException:
                 if self._transport.writes == writes:
                     self._unnote(number)
+                    self._put_back()
                 raise
             finally:
                 self._sending = False
+                self._taken = None
             if self._late is not None and self._transport.held:
                 self._late.see_to_it()
         return sent
@@ -500,9 +508,10 @@ class Outbox:
     def _take_garbage(self) -> bytes:
         """Frames that delete what was discarded. With the lock held and _sending set."""
         frames = b""
-        buffers, self._garbage = self._garbage, []
+        buffers, programs = self._garbage, self._garbage_programs
+        self._taken = buffers, programs, self._next_call
+        self._garbage, self._garbage_programs = [], []
         self._garbage_bytes = 0
-        programs, self._garbage_programs = self._garbage_programs, []
         if self._floors is not None:
             buffers = [id for id in buffers if _is_from(self._floors[0], id)]
             programs = [id for id in programs if _is_from(self._floors[1], id)]
@@ -518,6 +527,17 @@ class Outbox:
                 frames += self._pack(_REQUEST, method, number, payload, 0, _QUIET)
         return frames
 
+    def _put_back(self) -> None:
+        """What was taken of the garbage is not sent after all."""
+        if self._taken is not None:
+            buffers, programs, first = self._taken
+            entries = self._journal.entries if self._journal is not None else None
+            while entries and entries[-1][0] >= first:
+                entries.pop()
+            if buffers is not self._garbage:
+                self._garbage.extend(buffers)
+                self._garbage_programs.extend(programs)
+
     def _collect(self) -> None:
         """Sends what was discarded if that is possible at once, without waiting for the lock or the socket."""
         held: list[bool] = []
@@ -525,12 +545,18 @@ class Outbox:
             held.extend(map(self._lock.acquire, _TRY))  # one C call acquires and records it: see waiting.py
             if held[0] and not self._sending and self._table.failure is None and not self._transport.backlog:
                 self._sending = True
+                writes = self._transport.writes
                 try:
                     garbage = self._take_garbage()
                     if garbage:
                         self._transport.write(garbage)
+                except BaseException:
+                    if self._transport.writes == writes:
+                        self._put_back()
+                    raise
                 finally:
                     self._sending = False
+                    self._taken = None
         except PjrtError as error:
             self.on_broken(error)
         finally:
