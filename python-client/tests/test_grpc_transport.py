@@ -214,7 +214,7 @@ def test_a_quiet_call_that_nothing_follows_is_sent_all_the_same(start: Start, mo
         late = client._connection._outbox._late  # pyright: ignore[reportPrivateUsage]
         assert late is not None
         until = time.monotonic() + 5
-        while late._running:  # pyright: ignore[reportPrivateUsage]
+        while late.running:
             assert time.monotonic() < until, "the thread stays"
             time.sleep(0.01)
         exe.close()

@@ -15,7 +15,6 @@ from pjrtd.outbox import Outbox
 class Link:
     """A transport that keeps what is written: (call, method) of each request, by the fake `pack`."""
 
-    holds = False
     held = False
     backlog = ()
     writes = 0

@@ -122,8 +122,8 @@ class Buffer(Readable, _Typed[DT]):
     def __del__(self) -> None:
         try:
             id = self._id
-            if id and not self._client.closed:
-                if self._live is not None:
+            if id:
+                if self._live is not None and not self._client.closed:
                     warn_leak("a pjrtd.Buffer was never closed", self)
                 self._client._connection.discard_buffer(id, self._placement.type.nbytes)  # pyright: ignore[reportPrivateUsage]
         except (AttributeError, TypeError):

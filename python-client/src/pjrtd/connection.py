@@ -574,11 +574,21 @@ class Connection:
                 self.request(methods.SESSION_CLOSE, b"", monotonic() + timeout_s)
             except PjrtError:
                 pass  # the daemon frees everything when the connection goes, too
+        if self.kept is not None:
+            self.send_held()
         self._table.fail(HandleClosed("the client is closed"))
         _live.discard(self)
         self._waiter.close_transport()
         if self._replaced is not None:
             self._replaced.close()
+
+    def send_held(self) -> None:
+        """Sends what is held back, as far as that is possible at once: nothing follows that would."""
+        try:
+            if self._outbox.holds_something:
+                self._outbox.flush()
+        except PjrtError:
+            pass  # who asks is told
 
     def close_in_child(self) -> None:
         """In a forked child: gives up this process's copy of the descriptor. The parent's session is not touched."""
@@ -608,12 +618,20 @@ def _watch_forks(connection: Connection) -> None:
     global _fork_hook_is_set
     _live.add(connection)
     if not _fork_hook_is_set:
+        import atexit
         import os
 
         _fork_hook_is_set = True
+        atexit.register(_send_all_held)
         os.register_at_fork(
             before=_before_fork, after_in_parent=_after_fork_in_parent, after_in_child=_after_fork_in_child
         )
+
+
+def _send_all_held() -> None:
+    """The interpreter goes down, and takes the threads with it that would have sent it."""
+    for connection in tuple(_live):
+        connection.send_held()
 
 
 # Modules that are imported when they are first needed.

@@ -55,7 +55,6 @@ class GrpcTransport(Transport):
     )
 
     item_bytes = ITEM_BYTES
-    holds = True
     keepalive_s = SILENCE_S / 3
 
     def __init__(self, connected: socket.socket, target: str, authority: str) -> None:

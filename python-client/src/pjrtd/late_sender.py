@@ -19,17 +19,19 @@ MAX_IDLE_LOOKS = 50
 
 
 class LateSender:
-    __slots__ = ("_outbox", "_running")
+    """running: whether the thread is there, and looks again before it goes."""
+
+    __slots__ = ("_outbox", "running")
 
     def __init__(self, outbox: Outbox) -> None:
         self._outbox = outbox
-        self._running = False
+        self.running = False
 
     def see_to_it(self) -> None:
         """Something is held. With the outbox's lock held."""
-        if self._running:
+        if self.running:
             return
-        self._running = True
+        self.running = True
         started = False
         try:
             start_new_thread(self._run, ())
@@ -38,7 +40,7 @@ class LateSender:
             self._outbox.flush()
         finally:
             if not started:
-                self._running = False
+                self.running = False
 
     def _run(self) -> None:
         outbox = self._outbox
@@ -54,7 +56,7 @@ class LateSender:
                 continue
             idle += 1
             if idle >= MAX_IDLE_LOOKS:
-                self._running = False
-                if not outbox.holds_something or self._running:
+                self.running = False
+                if not outbox.holds_something or self.running:
                     return
-                self._running = True
+                self.running = True

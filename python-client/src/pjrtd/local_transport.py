@@ -8,6 +8,8 @@ assignment after the work that it stands for; work that was interrupted before i
 
 from __future__ import annotations
 
+from time import monotonic
+
 try:  # the `socket` module would cost more time to import than everything else here
     import _socket as socket
 except ImportError:
@@ -23,23 +25,26 @@ if TYPE_CHECKING:
 
     Buffer = bytes | memoryview
     # what is not out yet, in order: (position in the stream where the buffer ends, buffer); bytes sent so far; sends
-    # not accounted yet; writes so far
-    SendState = tuple[tuple[tuple[int, Buffer], ...], int, list[int], int]
+    # not accounted yet; writes so far; how many frames are held back, which are all that is not out, in one buffer
+    SendState = tuple[tuple[tuple[int, Buffer], ...], int, list[int], int, int]
     # the receive buffer; where unread bytes start and stop; receives not accounted yet; the ITEM whose bulk is being
     # read: its target, where in the target its next byte goes and where its last byte ends; frames handed over
     ReceiveState = tuple[bytearray, int, int, list[int], Optional[BulkTarget], int, int, int]
 
 _RECEIVE_BYTES = 128 << 10
 _MAX_BUFFERS = 64  # in one sendmsg
+#: Frames that nobody waits for are held back while they follow each other this closely, in seconds, and so many of them.
+BURST_S = 0.0001
+MAX_HELD = 32
+MAX_HELD_BYTES = 4 << 10
 _HEADER = frame.HEADER_BYTES
 _ITEM = frame.ITEM
 
 
 class LocalTransport(Transport):
-    __slots__ = ("target", "unfinished", "_socket", "_out", "_state", "_send", "_sendmsg", "_recv_into")
+    __slots__ = ("target", "unfinished", "_socket", "_out", "_state", "_send", "_sendmsg", "_recv_into", "_quiet_at")
 
     item_bytes = frame.MAX_ITEM_BYTES
-    holds = False
     keepalive_s = 0.0  # the kernel knows when the daemon is gone
 
     def __init__(self, connected: socket.socket, target: str) -> None:
@@ -50,7 +55,8 @@ class LocalTransport(Transport):
         self._send = connected.send
         self._sendmsg = connected.sendmsg
         self._recv_into = connected.recv_into
-        self._out: SendState = ((), 0, [], 0)
+        self._out: SendState = ((), 0, [], 0, 0)
+        self._quiet_at = 0.0  # when the last frame came, if nobody waits for it
         self.unfinished = False
         self._state: ReceiveState = (bytearray(_RECEIVE_BYTES), 0, 0, [], None, 0, 0, 0)
 
@@ -82,24 +88,26 @@ class LocalTransport(Transport):
 
     @property
     def blocked(self) -> object:
-        return self._out[0]
+        out = self._out
+        return out[0] and not out[4]
 
     @property
     def writes(self) -> int:
         return self._out[3]
 
     def write(self, first: bytes | memoryview, *more: bytes | memoryview) -> bool:
-        queue, base, log, writes = self._out
+        self._quiet_at = 0.0
+        queue, base, log, writes, _ = self._out
         if log:
             base += sum(log)
             log = []
         if queue or more:
             end = queue[-1][0] if queue else base
             added = tuple([(end := end + len(buffer), buffer) for buffer in (first, *more)])
-            self._out = (queue + added, base, log, writes + 1)
+            self._out = (queue + added, base, log, writes + 1, 0)
             return self.flush()
         end = base + len(first)
-        self._out = (((end, first),), base, log, writes + 1)
+        self._out = (((end, first),), base, log, writes + 1, 0)
         try:
             log.extend(map(self._send, (first,)))
         except BlockingIOError:
@@ -108,19 +116,37 @@ class LocalTransport(Transport):
             raise broken(self.target, error.strerror) from error
         if base + log[0] < end:
             return False
-        self._out = ((), end, [], writes + 1)
+        self._out = ((), end, [], writes + 1, 0)
         return True
 
     def write_later(self, first: bytes) -> bool:
-        return self.write(first)
+        now = monotonic()
+        queue, base, log, writes, held = self._out
+        if now - self._quiet_at > BURST_S or (queue and not held):
+            # The first of a series goes out at once: the device can begin with it.
+            sent = self.write(first)
+            self._quiet_at = now
+            return sent
+        self._quiet_at = now
+        if held:
+            end, before = queue[-1]
+            first = bytes(before) + first
+            self._out = (((end - len(before) + len(first), first),), base, log, writes + 1, held + 1)
+            if held + 1 < MAX_HELD and len(first) < MAX_HELD_BYTES:
+                return True
+        else:
+            self._out = (((base + len(first), first),), base, log, writes + 1, 1)
+            if len(first) < MAX_HELD_BYTES:
+                return True
+        return self.flush()
 
     @property
     def held(self) -> object:
-        return False
+        return self._out[4]
 
     def flush(self) -> bool:
         while True:
-            queue, base, log, writes = self._out
+            queue, base, log, writes, held = self._out
             if log:
                 base += sum(log)
                 log = []
@@ -128,7 +154,7 @@ class LocalTransport(Transport):
             while done < len(queue) and queue[done][0] <= base:
                 done += 1
             queue = queue[done:]
-            self._out = (queue, base, log, writes)
+            self._out = (queue, base, log, writes, held if queue else 0)
             if not queue:
                 return True
             end, head = queue[0]
@@ -137,14 +163,15 @@ class LocalTransport(Transport):
             try:
                 log.extend(map(self._sendmsg, (buffers,)))
             except BlockingIOError:
+                self._out = (queue, base, log, writes, 0)
                 return False
             except OSError as error:
                 raise broken(self.target, error.strerror) from error
 
     def settle(self) -> None:
-        queue, base, log, writes = self._out
+        queue, base, log, writes, held = self._out
         copied = tuple([(end, bytes(buffer)) for end, buffer in queue])
-        self._out = (copied, base, log, writes)
+        self._out = (copied, base, log, writes, held)
 
     # ---- receiving ----
 

@@ -119,9 +119,10 @@ class Program:
         self._feed_fields = b"".join([feed_back_field(at, wire_name(slot)) for at, slot in fed])
         self._fed_slots: list[tuple[str, TensorType]] = [(slot, exe.outputs[at % count].type) for at, slot in fed]
         places = dict(fed)
+        self._all = range(devices * count)
         self._kept = [at for at in range(devices * count) if at not in places]
         id = exe._id  # pyright: ignore[reportPrivateUsage]
-        self._plan = exe._plan  # pyright: ignore[reportPrivateUsage]
+        self._plan = ExecutePlan(id, self._num_args, devices * count, None, self._num_args)  # of slots alone
         self._feed_plan = ExecutePlan(id, self._num_args, devices * count, [at not in places for at in range(devices * count)])
         self._step = b""  # the whole request of an advance() without inputs and without results
 
@@ -147,8 +148,14 @@ class Program:
         slots' buffers, too; see feed_back() and advance()."""
         until = timeouts.current.get()
         if not inputs and device_inputs is None and self._plan.num_outputs:
+            connection = self._connection
+            if self._fields and self._version == self.session.version and self._generation == connection.generation:  # as before
+                try:
+                    return self._named(connection.execute(self._plan, self._no_ids, self._fields, b"", until), self._all)
+                except SessionLost:
+                    pass
             ids = self._again(lambda: self._connection.execute(self._plan, self._no_ids, self._slot_fields(), b"", until))
-            return self._named(ids, range(len(ids)))
+            return self._named(ids, self._all)
         arguments = self._arguments(device_inputs, inputs)
         exe = self._executable
         results = exe._run(arguments, len(self.inputs), (), until)  # pyright: ignore[reportPrivateUsage]
@@ -455,6 +462,8 @@ class Program:
         """Buffers for outputs at these device-major positions, by name."""
         client, count = self.session.client, len(self.outputs)
         places = self._executable._results  # pyright: ignore[reportPrivateUsage]
+        if len(ids) == 1 and self._num_devices == 1:
+            return {self.outputs[positions[0]]: Buffer(client, ids[0], places[positions[0]])}  # pyright: ignore
         if self._num_devices == 1:
             return {self.outputs[at]: Buffer(client, id, places[at]) for id, at in zip(ids, positions)}  # pyright: ignore
         rows: list[Row] = [{} for _ in range(self._num_devices)]

@@ -47,16 +47,25 @@ class ExecutePlan:
 
     __slots__ = ("program", "num_outputs", "before", "args_bytes", "between", "outputs_bytes", "kept")
 
-    def __init__(self, program: bytes, num_args: int, num_outputs: int, kept: Sequence[bool] | None = None) -> None:
-        """kept: which of the outputs get an id; None: all."""
+    def __init__(
+        self, program: bytes, num_args: int, num_outputs: int, kept: Sequence[bool] | None = None, args_bytes: int = 0
+    ) -> None:
+        """kept: which of the outputs get an id; None: all. args_bytes: what the arguments' ids have together, where they
+        have not as many as the program's."""
         self.kept = kept
         self.program = b"\x08" + program
         self.num_outputs = num_outputs
-        # All ids of a connection have as many bytes, unless its prefix is 0; then these do not fit and are not used.
-        self.args_bytes = num_args * len(program)
+        # All ids of a connection have as many bytes, unless its prefix is 0: then these are of what came last.
+        self.args_bytes = args_bytes or num_args * len(program)
         self.before = self.args_field(self.args_bytes)
         self.outputs_bytes = num_outputs * len(program)
         self.between = self.outputs_field(self.outputs_bytes)
+
+    def fit_args(self, size: int) -> None:
+        self.args_bytes, self.before = size, self.args_field(size)
+
+    def fit_outputs(self, size: int) -> None:
+        self.outputs_bytes, self.between = size, self.outputs_field(size)
 
     def args_field(self, size: int) -> bytes:
         return self.program + b"\x12" + varint(size)
@@ -87,10 +96,6 @@ class Outbox:
         self._pack = transport.pack
         self._write_later = transport.write_later
         self._late: LateSender | None = None
-        if transport.holds:
-            from .late_sender import LateSender
-
-            self._late = LateSender(self)
         self._next_call = 1
         self.buffers = IdSequence(0)
         self.programs = IdSequence(0)
@@ -163,8 +168,8 @@ class Outbox:
             finally:
                 self._sending = False
                 self._taken = None
-            if flags and self._late is not None and self._transport.held:
-                self._late.see_to_it()
+            if self._transport.held and (self._late is None or not self._late.running):
+                self._send_soon()
         return sent
 
     def execute(
@@ -187,14 +192,16 @@ class Outbox:
                     ids = b"".join(outputs)
                 else:
                     ids = self._take_some(plan.kept, outputs)
-                before = plan.before if len(args) == plan.args_bytes else plan.args_field(len(args))
-                between = plan.between if len(ids) == plan.outputs_bytes else plan.outputs_field(len(ids))
+                if len(args) != plan.args_bytes:
+                    plan.fit_args(len(args))
+                if len(ids) != plan.outputs_bytes:
+                    plan.fit_outputs(len(ids))
                 garbage = b""
                 if len(self._garbage) >= _ENOUGH_GARBAGE or self._garbage_programs:
                     garbage = self._take_garbage()
                 number = self._next_call
                 self._next_call = number + 1
-                payload = before + args + between + ids + inline
+                payload = plan.before + args + plan.between + ids + inline
                 self.quiet += 1 + (len(payload) >> 6) + (len(bulk) >> 10)
                 if self._journal is not None:
                     self._note(number, _EXECUTE, payload, bulk, _QUIET, deadline_ns, None)
@@ -214,9 +221,17 @@ class Outbox:
             finally:
                 self._sending = False
                 self._taken = None
-            if self._late is not None and self._transport.held:
-                self._late.see_to_it()
+            if self._transport.held and (self._late is None or not self._late.running):
+                self._send_soon()
         return sent
+
+    def _send_soon(self) -> None:
+        """Something is held back. With the lock held."""
+        if self._late is None:
+            from .late_sender import LateSender
+
+            self._late = LateSender(self)
+        self._late.see_to_it()
 
     def _take_some(self, kept: Sequence[bool], outputs: list[bytes]) -> bytes:
         """Ids for those outputs that are kept, added to `outputs`; returns the field's content for all."""
@@ -280,8 +295,8 @@ class Outbox:
             finally:
                 self._sending = False
                 self._taken = None
-            if self._late is not None and self._transport.held:
-                self._late.see_to_it()
+            if self._transport.held and (self._late is None or not self._late.running):
+                self._send_soon()
         return sent
 
     def send_lookup(self, call: Call, name: bytes, deadline_ns: int) -> bool:
@@ -543,9 +558,9 @@ class Outbox:
         held: list[bool] = []
         try:
             held.extend(map(self._lock.acquire, _TRY))  # one C call acquires and records it: see waiting.py
-            if held[0] and not self._sending and self._table.failure is None and not self._transport.backlog:
-                self._sending = True
+            if held[0] and not self._sending and self._table.failure is None and (self._transport.held or not self._transport.backlog):
                 writes = self._transport.writes
+                self._sending = True
                 try:
                     garbage = self._take_garbage()
                     if garbage:

@@ -60,8 +60,6 @@ class Transport:
     unfinished: bool
     #: The pieces in which bulk is best sent, at most.
     item_bytes: int
-    #: Whether `write_later` ever keeps anything.
-    holds: bool
     #: How often `keep_alive` wants to be called while somebody waits and nothing comes, in seconds; 0: never.
     keepalive_s: float
 
