@@ -16,7 +16,7 @@
 
 #include "bench_slice.h"
 
-enum { QUIET_BATCH = 1000, SMALL_BATCH = 64, PIPELINE_DEPTH = 64, MAX_IDLE = 100000 };
+enum { QUIET_BATCH = 1000, SMALL_BATCH = 64, PIPELINE_DEPTH = 64, LONG_RUN = 100000, MAX_IDLE = 100000 };
 
 static pjrtc_client *client;
 
@@ -127,8 +127,7 @@ static void run_steps(void *user) {
 }
 
 /* The same in one call. */
-static void run_run(void *user) {
-  small_call *call = user;
+static void run_many(const small_call *call, uint64_t steps) {
   pjrtc_argument argument = {.buffer = call->argument};
   pjrtc_feed_back feed_back = {.output = 0, .argument = 0};
   pjrtc_execute_options step = {.struct_size = sizeof step,
@@ -137,8 +136,16 @@ static void run_run(void *user) {
                                 .num_args = 1,
                                 .feed_back = &feed_back,
                                 .num_feed_back = 1};
-  pjrtc_run_options options = {.struct_size = sizeof options, .step = &step, .steps = QUIET_BATCH};
+  pjrtc_run_options options = {.struct_size = sizeof options, .step = &step, .steps = steps};
   CHECK(pjrtc_run(client, &options, &error));
+}
+
+static void run_run(void *user) {
+  run_many(user, QUIET_BATCH);
+}
+
+static void run_long(void *user) {
+  run_many(user, LONG_RUN);
 }
 
 static void run_pipeline(void *user) {
@@ -278,6 +285,8 @@ static void serve_modes(void) {
       {.name = "feedback-quiet", .op = run_feedback_batch, .user = &add, .inner = QUIET_BATCH},
       {.name = "steps", .op = run_steps, .user = &add, .inner = QUIET_BATCH},
       {.name = "run", .op = run_run, .user = &add, .inner = QUIET_BATCH},
+      {.name = "run-long-add", .op = run_long, .user = &add, .inner = LONG_RUN},
+      {.name = "run-long-dot", .op = run_long, .user = &dot, .inner = LONG_RUN},
       {.name = "execute-pipelined", .op = run_pipeline, .user = &add, .inner = PIPELINE_DEPTH},
       {.name = "upload-1", .op = run_upload, .begin = begin_transfer, .end = end_transfer, .user = &sizes[0]},
       {.name = "upload-16", .op = run_upload, .begin = begin_transfer, .end = end_transfer, .user = &sizes[1]},

@@ -205,6 +205,7 @@ int main(int argc, char **argv) {
   const bench_mode modes[] = {
       {.name = "execute", .op = run_execute, .user = &add},
       {.name = "steps", .op = run_steps, .user = &add, .inner = STEPS},
+      {.name = "steps-dot", .op = run_steps, .user = &dot, .inner = STEPS},
       {.name = "execute-fetch", .op = run_execute_fetch, .user = &add},
       {.name = "dot-fetch", .op = run_execute_fetch, .user = &dot},
       {.name = "upload-1", .op = run_upload, .begin = begin_transfer, .end = end_transfer, .user = &sizes[0]},

@@ -19,7 +19,7 @@ from bench_over_grpc import grpc_batches, grpc_calls, grpc_python, grpc_transfer
 from bench_process import BenchError
 from bench_report import Row, render
 from bench_sharing import sharing
-from bench_throughput import pipelined, python_steps, steps, transfers
+from bench_throughput import pipelined, python_steps, runs, steps, transfers
 
 MEASURES: dict[str, Callable[[Context], list[Row]]] = {
     "python-calls": python_calls,
@@ -33,6 +33,7 @@ MEASURES: dict[str, Callable[[Context], list[Row]]] = {
     "grpc-python": grpc_python,
     "grpc-batches": grpc_batches,
     "steps": steps,
+    "runs": runs,
     "steps-python": python_steps,
     "sharing": sharing,
     "minilm": minilm,

@@ -141,6 +141,43 @@ def steps(context: Context) -> list[Row]:
     ]
 
 
+def runs(context: Context) -> list[Row]:
+    """100,000 steps in one call, against the plugin's own loop, and against jax's, both in their own processes."""
+    ms = context.settings.slice_ms
+    with contextlib.ExitStack() as stack:
+        ours = stack.enter_context(context.c_client(context.polling(), spin=True))
+        plugin = stack.enter_context(
+            context.c_side("plugin steps", "bench_inprocess", context.settings.plugin, "--calling-thread")
+        )
+        jax = stack.enter_context(context.python_side("jax", "side_jax.py"))
+        results = race(
+            {
+                "add": slicer(ours, "run-long-add", ms),
+                "plugin-add": slicer(plugin, "steps", ms),
+                "jax-add": slicer(jax, "steps-add", ms),
+                "dot": slicer(ours, "run-long-dot", ms),
+                "plugin-dot": slicer(plugin, "steps-dot", ms),
+                "jax-dot": slicer(jax, "steps-dot", ms),
+            },
+            context.settings.rounds,
+        )
+    rows = []
+    for name, what in (("add", "x + x of 8 floats"), ("dot", "8x8 dot")):
+        for peer, title, limit in (("plugin", "plugin in process", 1.3), ("jax", "jax in process", 1.0)):
+            rows.append(
+                Row(
+                    f"run-{name}-{peer}",
+                    f"100,000 steps of {what} in one run, each",
+                    "us",
+                    latency_series("pjrtd", results[name]),
+                    latency_series(title, results[f"{peer}-{name}"]),
+                    bound=Bound("<", limit, f"under {limit:g}x"),
+                    polls="daemon and client",
+                )
+            )
+    return rows
+
+
 def transfers(context: Context) -> list[Row]:
     """Uploads until the buffer is ready, downloads into touched memory."""
     rows = []

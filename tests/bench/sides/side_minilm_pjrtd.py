@@ -1,6 +1,6 @@
 """MiniLM-L6 through pjrtd: `side_minilm_pjrtd.py TARGET [--sleep] [--shared]`. One call: ids of the host in, vectors on the host out.
 
-The weights are uploaded once; with --shared they are slots of one session that all such sides share. Without --sleep a waiting call polls as the client does by default; with it, it sleeps at once."""
+The weights are uploaded once; with --shared the first side publishes them, and all others borrow them. Without --sleep a waiting call polls as the client does by default; with it, it sleeps at once."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 
 import pjrtd
 from minilm_inputs import EXAMPLE, SHAPES, check_vectors, inputs
+from pjrtd.errors import NotFound
 from pjrtd.session import Session
 from slice_runner import Mode, serve
 
@@ -18,7 +19,7 @@ def main() -> None:
 
     client = pjrtd.Client.create(sys.argv[1], busy_poll_us=0 if "--sleep" in sys.argv[2:] else None).__enter__()
     shared = "--shared" in sys.argv[2:]
-    session = client.session("minilm", ttl=60, join=True) if shared else Session(client)
+    session = Session(client)
     file = SafetensorsFile(model_folder() / "model.safetensors")
 
     def load(name: str) -> pjrtd.Buffer:
@@ -26,7 +27,11 @@ def main() -> None:
         return client.buffer_from_host(data, dtype, shape)
 
     if shared:
-        session.bind_many({name: lambda device, name=name: load(name) for name in NAMES})
+        try:
+            session.borrow("minilm")
+        except NotFound:
+            session.bind_many({name: lambda device, name=name: load(name) for name in NAMES})
+            session.publish("minilm", NAMES)
     weights = [] if shared else [load(name) for name in NAMES]
 
     def mode(rows: int, tokens: int) -> Mode:
