@@ -70,7 +70,5 @@ pjrtd_status *pjrtd_handle_buffer_stat(pjrtd_request *request) {
 pjrtd_status *pjrtd_handle_buffer_delete(pjrtd_request *request) {
   const Pjrtd__V1__DeleteRequest *wanted = request->message;
   PJRTD_TRY(pjrtd_session_forget(request->peer->session, PJRTD_ID_BUFFER, wanted->buffers, wanted->n_buffers));
-  Pjrtd__V1__Empty reply = PJRTD__V1__EMPTY__INIT;
-  pjrtd_request_answer(request, &reply.base, NULL, 0);
-  return PJRTD_OK;
+  return pjrtd_request_done(request);
 }

@@ -69,6 +69,13 @@ void pjrtd_request_answer(const pjrtd_request *request, const ProtobufCMessage *
   pjrtd_answer_end(request->peer);
 }
 
+pjrtd_status *pjrtd_request_done(const pjrtd_request *request) {
+  Pjrtd__V1__Empty reply = PJRTD__V1__EMPTY__INIT;
+  uint8_t *bulk;
+  if (pjrtd_answer_begin(request->peer, request->header, &reply.base, 0, &bulk)) pjrtd_answer_end(request->peer);
+  return PJRTD_OK;
+}
+
 void pjrtd_answer_error(pjrtd_peer *peer, const pjrtd_frame_header *request, pjrtd_status *status) {
   peer->runtime->stats.calls_failed++;
   /* The first in the order of the requests, whatever order they fail in. */

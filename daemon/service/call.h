@@ -50,6 +50,8 @@ enum {
 /* `bulk` may be NULL with 0 bytes. Does nothing for a quiet request. */
 void pjrtd_request_answer(const pjrtd_request *request, const ProtobufCMessage *reply, const void *bulk,
                           uint32_t bulk_bytes);
+/* With an Empty. PJRTD_OK. */
+PJRTD_MUST_USE pjrtd_status *pjrtd_request_done(const pjrtd_request *request);
 /* For replies that write their bulk themselves: room for it; false when there is nothing to answer. */
 bool pjrtd_answer_begin(pjrtd_peer *peer, const pjrtd_frame_header *request, const ProtobufCMessage *reply,
                         uint32_t bulk_bytes, uint8_t **out_bulk);

@@ -40,7 +40,5 @@ pjrtd_status *pjrtd_handle_program_describe(pjrtd_request *request) {
 pjrtd_status *pjrtd_handle_program_release(pjrtd_request *request) {
   const Pjrtd__V1__ReleaseRequest *wanted = request->message;
   PJRTD_TRY(pjrtd_session_forget(request->peer->session, PJRTD_ID_PROGRAM, wanted->programs, wanted->n_programs));
-  Pjrtd__V1__Empty reply = PJRTD__V1__EMPTY__INIT;
-  pjrtd_request_answer(request, &reply.base, NULL, 0);
-  return PJRTD_OK;
+  return pjrtd_request_done(request);
 }

@@ -32,9 +32,7 @@ pjrtd_status *pjrtd_handle_session_configure(pjrtd_request *request) {
   PJRTD_TRY(set_priority(request->peer, wanted->priority));
   if (wanted->home_case == PJRTD__V1__CONFIGURE_REQUEST__HOME_DEVICE)
     PJRTD_TRY(pjrtd_session_set_home(request->peer->session, wanted->device));
-  Pjrtd__V1__Empty reply = PJRTD__V1__EMPTY__INIT;
-  pjrtd_request_answer(request, &reply.base, NULL, 0);
-  return PJRTD_OK;
+  return pjrtd_request_done(request);
 }
 
 pjrtd_status *pjrtd_handle_session_open(pjrtd_request *request) {

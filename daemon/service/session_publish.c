@@ -5,24 +5,10 @@
 #include "service/convert.h"
 #include "state/publication.h"
 
-/* Slots that one request may name: a turn's work. */
-#define MAX_SLOTS 8192
-
-static pjrtd_status *check_count(size_t count) {
-  if (count <= MAX_SLOTS) return PJRTD_OK;
-  return PJRTD_INVALID("%zu slots in one request, at most %d are allowed", count, MAX_SLOTS);
-}
-
-static pjrtd_status *done(pjrtd_request *request) {
-  Pjrtd__V1__Empty reply = PJRTD__V1__EMPTY__INIT;
-  pjrtd_request_answer(request, &reply.base, NULL, 0);
-  return PJRTD_OK;
-}
-
 pjrtd_status *pjrtd_handle_session_publish(pjrtd_request *request) {
   const Pjrtd__V1__PublishRequest *wanted = request->message;
   pjrtd_session *session = request->peer->session;
-  PJRTD_TRY(check_count(wanted->n_slots ? wanted->n_slots : session->slots.count));
+  PJRTD_TRY(pjrtd_slots_check_count(wanted->n_slots ? wanted->n_slots : session->slots.count));
   if (wanted->n_uids > PJRTD_MAX_PUBLICATION_USERS)
     return PJRTD_INVALID("%zu users, at most %d can be named", wanted->n_uids, PJRTD_MAX_PUBLICATION_USERS);
   pjrtd_publication *publication;
@@ -30,7 +16,7 @@ pjrtd_status *pjrtd_handle_session_publish(pjrtd_request *request) {
   publication->everybody = wanted->everybody;
   publication->num_uids = wanted->n_uids;
   for (size_t i = 0; i < wanted->n_uids; i++) publication->uids[i] = wanted->uids[i];
-  return done(request);
+  return pjrtd_request_done(request);
 }
 
 static pjrtd_status *not_published(const char *name) {
@@ -50,7 +36,7 @@ pjrtd_status *pjrtd_handle_session_withdraw(pjrtd_request *request) {
   if (!own && !admin)
     return pjrtd_status_make(PJRTD_CODE_PERMISSION_DENIED, "'%s' was published by another user", publication->name);
   pjrtd_publication_destroy(publication);
-  return done(request);
+  return pjrtd_request_done(request);
 }
 
 static const char *name_for(const Pjrtd__V1__BorrowedSlot *slot) {
@@ -101,14 +87,14 @@ static pjrtd_status *check_room(pjrtd_session *session, const Pjrtd__V1__BorrowR
 pjrtd_status *pjrtd_handle_session_borrow(pjrtd_request *request) {
   const Pjrtd__V1__BorrowRequest *wanted = request->message;
   pjrtd_session *session = request->peer->session;
-  PJRTD_TRY(check_count(wanted->n_slots));
+  PJRTD_TRY(pjrtd_slots_check_count(wanted->n_slots));
   pjrtd_publication *publication = pjrtd_publication_find(session->runtime, wanted->name);
   if (!publication || !pjrtd_publication_permits(publication, session)) return not_published(wanted->name);
   PJRTD_TRY(check_slots(wanted, publication));
   PJRTD_TRY(check_room(session, wanted, publication));
   PJRTD_TRY(borrow(session, wanted, publication));
   publication->borrowed++;
-  return done(request);
+  return pjrtd_request_done(request);
 }
 
 /* ---- listing ---- */

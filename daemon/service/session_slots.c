@@ -2,20 +2,6 @@
 #include "service/call.h"
 #include "service/convert.h"
 
-/* Slots that one request may name or list: a turn's work. */
-#define MAX_SLOTS 8192
-
-static pjrtd_status *check_count(size_t count) {
-  if (count <= MAX_SLOTS) return PJRTD_OK;
-  return PJRTD_INVALID("%zu slots in one request, at most %d are allowed", count, MAX_SLOTS);
-}
-
-static pjrtd_status *done(pjrtd_request *request) {
-  Pjrtd__V1__Empty reply = PJRTD__V1__EMPTY__INIT;
-  pjrtd_request_answer(request, &reply.base, NULL, 0);
-  return PJRTD_OK;
-}
-
 /* All is looked at before anything is done: all of them, or none. */
 static pjrtd_status *check_bindings(const pjrtd_session *session, const Pjrtd__V1__BindRequest *wanted) {
   for (size_t i = 0; i < wanted->n_bindings; i++) {
@@ -30,7 +16,7 @@ static pjrtd_status *check_bindings(const pjrtd_session *session, const Pjrtd__V
 pjrtd_status *pjrtd_handle_session_bind(pjrtd_request *request) {
   const Pjrtd__V1__BindRequest *wanted = request->message;
   pjrtd_session *session = request->peer->session;
-  PJRTD_TRY(check_count(wanted->n_bindings));
+  PJRTD_TRY(pjrtd_slots_check_count(wanted->n_bindings));
   PJRTD_TRY(check_bindings(session, wanted));
   uint64_t most = session->runtime->settings->max_session_slots, made = 0;
   if (session->slots.count + wanted->n_bindings > most) {
@@ -45,17 +31,17 @@ pjrtd_status *pjrtd_handle_session_bind(pjrtd_request *request) {
   for (size_t i = 0; i < wanted->n_bindings; i++)
     PJRTD_TRY(pjrtd_slots_bind(&session->slots, wanted->bindings[i]->slot,
                                pjrtd_session_find_buffer(session, wanted->bindings[i]->buffer), session, (size_t)most));
-  return done(request);
+  return pjrtd_request_done(request);
 }
 
 pjrtd_status *pjrtd_handle_session_unbind(pjrtd_request *request) {
   const Pjrtd__V1__UnbindRequest *wanted = request->message;
-  PJRTD_TRY(check_count(wanted->n_slots));
+  PJRTD_TRY(pjrtd_slots_check_count(wanted->n_slots));
   pjrtd_status *status = PJRTD_OK;
   for (size_t i = 0; i < wanted->n_slots; i++)
     if (!pjrtd_slots_unbind(&request->peer->session->slots, wanted->slots[i]) && !status)
       status = pjrtd_session_no_slot(wanted->slots[i]);
-  return status ? status : done(request);
+  return status ? status : pjrtd_request_done(request);
 }
 
 static pjrtd_status *poison(pjrtd_request *request, uint64_t id, pjrtd_status *why) {
@@ -74,7 +60,7 @@ static pjrtd_status *poison(pjrtd_request *request, uint64_t id, pjrtd_status *w
 pjrtd_status *pjrtd_handle_session_lookup(pjrtd_request *request) {
   const Pjrtd__V1__LookupRequest *wanted = request->message;
   pjrtd_peer *peer = request->peer;
-  PJRTD_TRY(check_count(wanted->n_bindings));
+  PJRTD_TRY(pjrtd_slots_check_count(wanted->n_bindings));
   pjrtd_status *first = PJRTD_OK;
   for (size_t i = 0; i < wanted->n_bindings; i++) {
     const Pjrtd__V1__SlotBinding *binding = wanted->bindings[i];
@@ -90,7 +76,7 @@ pjrtd_status *pjrtd_handle_session_lookup(pjrtd_request *request) {
     else
       first = status;
   }
-  return first ? first : done(request);
+  return first ? first : pjrtd_request_done(request);
 }
 
 /* ---- listing ---- */
@@ -139,12 +125,12 @@ static pjrtd_status *list(pjrtd_session *session, const Pjrtd__V1__SlotsRequest 
 pjrtd_status *pjrtd_handle_session_slots(pjrtd_request *request) {
   const Pjrtd__V1__SlotsRequest *wanted = request->message;
   pjrtd_session *session = request->peer->session;
-  PJRTD_TRY(check_count(wanted->n_slots));
+  PJRTD_TRY(pjrtd_slots_check_count(wanted->n_slots));
   size_t count = wanted->n_slots ? wanted->n_slots : session->slots.count;
-  if (count > MAX_SLOTS)
+  if (count > PJRTD_MAX_SLOTS_AT_ONCE)
     return pjrtd_status_with_hint(
         pjrtd_status_make(PJRTD_CODE_OUT_OF_RANGE, "the session has %zu slots, one answer tells of %d", count,
-                          MAX_SLOTS),
+                          PJRTD_MAX_SLOTS_AT_ONCE),
         "ask for them by name");
   PJRTD_AUTO_FREE entry *entries = pjrtd_calloc(count + 1, sizeof *entries);
   PJRTD_AUTO_FREE Pjrtd__V1__SlotInfo **infos = pjrtd_calloc(count + 1, sizeof *infos);

@@ -50,6 +50,11 @@ static pjrtd_status *make_room(pjrtd_slots *slots) {
   return PJRTD_OK;
 }
 
+pjrtd_status *pjrtd_slots_check_count(size_t count) {
+  if (count <= PJRTD_MAX_SLOTS_AT_ONCE) return PJRTD_OK;
+  return PJRTD_INVALID("%zu slots in one request, at most %d are allowed", count, PJRTD_MAX_SLOTS_AT_ONCE);
+}
+
 pjrtd_status *pjrtd_slots_check_name(const char *name) {
   size_t length = strlen(name);
   if (length == 0 || length > PJRTD_MAX_SLOT_NAME)

@@ -7,6 +7,7 @@
 #include "state/buffer.h"
 
 #define PJRTD_MAX_SLOT_NAME 255
+#define PJRTD_MAX_SLOTS_AT_ONCE 8192 /* that one request may name or list: a turn's work */
 
 typedef struct {
   char *name; /* owned; NULL: the place is free */
@@ -21,6 +22,8 @@ typedef struct {
 
 /* Zeroed slots are empty. Releases what is left of the buffers. */
 void pjrtd_slots_deinit(pjrtd_slots *slots);
+/* INVALID_ARGUMENT where these are more than one request may name. */
+PJRTD_MUST_USE pjrtd_status *pjrtd_slots_check_count(size_t count);
 /* INVALID_ARGUMENT where a slot cannot be called so. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_slots_check_name(const char *name);
 /* Puts the buffer into the slot, which is made where there is none, on the account of `session` (NULL: nobody's).
