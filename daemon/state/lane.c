@@ -193,10 +193,6 @@ void pjrtd_lane_execution_ended(pjrtd_lane *lane, pjrtd_job *job, uint64_t end_n
   pthread_mutex_unlock(&lane->mutex);
 }
 
-bool pjrtd_lane_others_wait(const pjrtd_lane *lane) {
-  return atomic_load_explicit(&lane->scheduler.others_wait, memory_order_relaxed);
-}
-
 bool pjrtd_lane_is_busy(const pjrtd_lane *lane) {
   return atomic_load_explicit(&lane->scheduler.busy, memory_order_relaxed);
 }

@@ -39,9 +39,6 @@ bool pjrtd_lane_withdraw(pjrtd_lane *lane, pjrtd_job *job);
 /* The device is done with an outstanding job, since `end_ns`. After `done`. */
 void pjrtd_lane_execution_ended(pjrtd_lane *lane, pjrtd_job *job, uint64_t end_ns);
 
-/* Whether anything of the same or a higher priority waits for what the running job has: a slice of a long one then
- * comes to an end, with `again`. Any thread. */
-bool pjrtd_lane_others_wait(const pjrtd_lane *lane);
 /* Whether it has any job. */
 bool pjrtd_lane_is_busy(const pjrtd_lane *lane);
 /* Of a flow of this lane. */

@@ -121,12 +121,6 @@ static void charge(pjrtd_scheduler *scheduler, pjrtd_flow *flow, pjrtd_job *job,
   if (flow->place) sift(scheduler, flow);
 }
 
-static void note_others(pjrtd_scheduler *scheduler) {
-  bool wait =
-      scheduler->latest && scheduler->num_waiting && scheduler->heap[1]->priority >= scheduler->latest_flow->priority;
-  atomic_store_explicit(&scheduler->others_wait, wait, memory_order_relaxed);
-}
-
 static void count_busy(pjrtd_scheduler *scheduler, int change) {
   size_t busy = atomic_load_explicit(&scheduler->busy, memory_order_relaxed);
   atomic_store_explicit(&scheduler->busy, busy + (size_t)change, memory_order_relaxed);
@@ -172,7 +166,6 @@ pjrtd_status *pjrtd_scheduler_push(pjrtd_scheduler *scheduler, pjrtd_job *job, u
     sift(scheduler, flow);
   else
     heap_insert(scheduler, flow);
-  note_others(scheduler);
   return PJRTD_OK;
 }
 
@@ -249,7 +242,6 @@ pjrtd_job *pjrtd_scheduler_take(pjrtd_scheduler *scheduler, uint64_t now_ns, boo
   uint64_t waited_ns = now_ns > job->queued_ns ? now_ns - job->queued_ns : 0;
   scheduler->waited_ns += waited_ns;
   scheduler->longest_wait_ns = max_ns(scheduler->longest_wait_ns, waited_ns);
-  note_others(scheduler);
   return job;
 }
 
@@ -299,7 +291,6 @@ void pjrtd_scheduler_end(pjrtd_scheduler *scheduler, pjrtd_job *job, uint64_t en
     scheduler->ended_ns = max_ns(scheduler->ended_ns, end_ns);
   }
   if (--flow->jobs == 0) rest(scheduler, flow, job->measured_ns - before_ns, end_ns);
-  note_others(scheduler);
 }
 
 void pjrtd_scheduler_leave_out(pjrtd_scheduler *scheduler, pjrtd_job *job) {
@@ -323,7 +314,6 @@ void pjrtd_scheduler_again(pjrtd_scheduler *scheduler, pjrtd_job *job, uint64_t 
   append(flow, job);
   scheduler->queued++;
   if (!flow->place) heap_insert(scheduler, flow);
-  note_others(scheduler);
 }
 
 void pjrtd_scheduler_give_up(pjrtd_scheduler *scheduler, pjrtd_job *job, uint64_t now_ns) {
@@ -343,7 +333,6 @@ pjrtd_job *pjrtd_scheduler_withdraw(pjrtd_scheduler *scheduler, pjrtd_job *job) 
     count_busy(scheduler, -1);
     flow->window_ns = 0;
   }
-  note_others(scheduler);
   return job;
 }
 
@@ -356,5 +345,4 @@ void pjrtd_scheduler_set_priority(pjrtd_scheduler *scheduler, pjrtd_flow *flow, 
   flow->priority = priority;
   if (flow->place) sift(scheduler, flow);
   if (scheduler->expected == flow) scheduler->expected = NULL;
-  note_others(scheduler);
 }

@@ -58,9 +58,7 @@ typedef struct {
   uint64_t ended_ns;                  /* when the last outstanding one did */
   atomic_uint *executions;            /* borrowed; outstanding on the device, of all its lanes; NULL: no limit */
   uint32_t max_executions;
-  /* Any thread may read these. */
-  atomic_size_t busy; /* flows with jobs */
-  atomic_bool others_wait;
+  atomic_size_t busy;                  /* flows with jobs; any thread may read it */
   uint64_t waited_ns, longest_wait_ns; /* of jobs, before they began */
 } pjrtd_scheduler;
 

@@ -38,7 +38,7 @@ static void run(pjrtd_job *job) {
   if (self->microseconds) usleep(self->microseconds);
   job->again = --self->slices > 0;
   job->outstanding = self->goes_on && !job->again;
-  if (job->again && !pjrtd_lane_others_wait(lanes[self->lane])) usleep(50);
+  if (job->again) usleep(50);
   self->result = (uint64_t)self->number * 3 + 1;
 }
 

@@ -434,9 +434,7 @@ Test(scheduler, charges_a_job_that_seems_not_to_come_back_and_the_rest_when_it_d
 Test(scheduler, goes_on_with_a_slice_in_its_sessions_turn) {
   pjrtd_job *run_job = push(&sessions[0].flow, 1 * MS), *behind = push(&sessions[0].flow, 1 * MS);
   cr_assert_eq(take(), run_job);
-  cr_assert(scheduler.others_wait, "its own session's count, too");
   pjrtd_job *other = push(&sessions[1].flow, 1 * MS);
-  cr_assert(scheduler.others_wait);
   now_ns += 1 * MS;
   pjrtd_scheduler_again(&scheduler, run_job, now_ns);
   run(other, 1 * MS);
@@ -444,7 +442,6 @@ Test(scheduler, goes_on_with_a_slice_in_its_sessions_turn) {
   /* What its session sent meanwhile does not wait for its end. */
   run(behind, 1 * MS);
   cr_assert_eq(take(), run_job);
-  cr_assert_not(scheduler.others_wait);
   now_ns += 1 * MS;
   pjrtd_scheduler_again(&scheduler, run_job, now_ns);
   cr_assert_eq(take(), run_job);
@@ -461,22 +458,6 @@ Test(scheduler, withdraws_a_job_between_its_slices) {
   cr_assert_eq(pjrtd_scheduler_withdraw(&scheduler, job), job);
   cr_assert_eq(scheduler.busy, 0);
   cr_assert_null(take());
-}
-
-Test(scheduler, tells_a_slice_of_others_of_its_priority_or_a_higher_one_only) {
-  sessions[1].flow.priority = PJRTD_PRIORITY_LOW;
-  sessions[3].flow.priority = PJRTD_PRIORITY_HIGH;
-  push(&sessions[0].flow, 0);
-  cr_assert_not(scheduler.others_wait, "nothing runs");
-  take();
-  push(&sessions[1].flow, 0);
-  cr_assert_not(scheduler.others_wait);
-  pjrtd_job *equal = push(&sessions[2].flow, 0);
-  cr_assert(scheduler.others_wait);
-  pjrtd_scheduler_withdraw(&scheduler, equal);
-  cr_assert_not(scheduler.others_wait);
-  push(&sessions[3].flow, 0);
-  cr_assert(scheduler.others_wait);
 }
 
 /* ---- devices that go on by themselves ---- */
