@@ -166,9 +166,20 @@ static pjrtd_status *own(pjrtd_status *status, bool *out_own) {
   return status;
 }
 
+/* NULL, for want of memory, leaves it as it was. */
 static void replace(char **slot, char *text) {
+  if (!text) return;
   pjrtd_free(*slot);
   *slot = text;
+}
+
+/* The three in one, owned; NULL without memory, or without one of them. */
+static char *join(const char *first, const char *between, const char *second) {
+  if (!first || !second) return NULL;
+  size_t size = strlen(first) + strlen(between) + strlen(second) + 1;
+  char *all = pjrtd_malloc(size);
+  if (all) snprintf(all, size, "%s%s%s", first, between, second);
+  return all;
 }
 
 pjrtd_status *pjrtd_status_context(pjrtd_status *status, const char *format, ...) {
@@ -178,16 +189,9 @@ pjrtd_status *pjrtd_status_context(pjrtd_status *status, const char *format, ...
   if (!mine) return status;
   va_list args;
   va_start(args, format);
-  char *context = format_text(format, args);
+  PJRTD_AUTO_FREE char *context = format_text(format, args);
   va_end(args);
-  if (!context) return status;
-  size_t size = strlen(context) + 2 + strlen(pjrtd_status_message(status)) + 1;
-  char *message = pjrtd_malloc(size);
-  if (message) {
-    snprintf(message, size, "%s: %s", context, pjrtd_status_message(status));
-    replace(&status->message, message);
-  }
-  pjrtd_free(context);
+  replace(&status->message, join(context, ": ", pjrtd_status_message(status)));
   return status;
 }
 
@@ -198,15 +202,9 @@ pjrtd_status *pjrtd_status_append(pjrtd_status *status, const char *format, ...)
   if (!mine) return status;
   va_list args;
   va_start(args, format);
-  char *more = format_text(format, args);
+  PJRTD_AUTO_FREE char *more = format_text(format, args);
   va_end(args);
-  size_t size = more ? strlen(pjrtd_status_message(status)) + strlen(more) + 1 : 0;
-  char *message = more ? pjrtd_malloc(size) : NULL;
-  if (message) {
-    snprintf(message, size, "%s%s", pjrtd_status_message(status), more);
-    replace(&status->message, message);
-  }
-  pjrtd_free(more);
+  replace(&status->message, join(pjrtd_status_message(status), "", more));
   return status;
 }
 
@@ -219,20 +217,21 @@ pjrtd_status *pjrtd_status_with_hint(pjrtd_status *status, const char *format, .
   va_start(args, format);
   char *hint = format_text(format, args);
   va_end(args);
-  if (hint) replace(&status->hint, hint);
+  replace(&status->hint, hint);
   return status;
 }
 
 pjrtd_status *pjrtd_status_add_hint(pjrtd_status *status, const char *format, ...) {
+  bool mine;
   if (!status) return NULL;
+  status = own(status, &mine);
+  if (!mine) return status;
   va_list args;
   va_start(args, format);
-  char *more = format_text(format, args);
+  PJRTD_AUTO_FREE char *more = format_text(format, args);
   va_end(args);
-  char *before = pjrtd_strdup(pjrtd_status_hint(status));
-  if (more && before) status = pjrtd_status_with_hint(status, "%s%s%s", before, *before ? "; " : "", more);
-  pjrtd_free(before);
-  pjrtd_free(more);
+  const char *before = pjrtd_status_hint(status);
+  replace(&status->hint, join(before, *before ? "; " : "", more));
   return status;
 }
 
