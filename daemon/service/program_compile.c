@@ -25,6 +25,7 @@ typedef struct {
   uint64_t code_bytes;
   char *source; /* owned: what the program depends on, in one piece; NULL where there is no memory for it */
   size_t source_bytes;
+  uint64_t source_key; /* once all of it is there */
   bool compressed;
   uint64_t plain_bytes;
   pjrtd_job job;
@@ -141,8 +142,8 @@ static void compile_done(pjrtd_job *job) {
     return;
   }
   if (compile->source)
-    compile->program->source =
-        pjrtd_sources_add(&runtime->sources, compile->source, compile->source_bytes, compile->made);
+    compile->program->source = pjrtd_sources_add(&runtime->sources, compile->source_key, compile->source,
+                                                 compile->source_bytes, compile->made);
   pjrtd_program_set(compile->program, compile->made);
   compile_answer(compile);
 }
@@ -152,13 +153,15 @@ static void complete_source(compile_call *compile) {
   if (!compile->source) return;
   const char *code = compile->code ? compile->code : compile->staging->data;
   memcpy(compile->source + compile->source_bytes - compile->code_bytes, code, compile->code_bytes);
+  compile->source_key = pjrtd_source_key(compile->source, compile->source_bytes);
 }
 
 /* All of the program is here. Where somebody has the same already, there is nothing to compile. */
 static void compile_submit(compile_call *compile) {
   complete_source(compile);
   pjrtd_sources *sources = &compile->call.runtime->sources;
-  pjrtd_source *known = compile->source ? pjrtd_sources_join(sources, compile->source, compile->source_bytes) : NULL;
+  pjrtd_source *known =
+      compile->source ? pjrtd_sources_join(sources, compile->source_key, compile->source, compile->source_bytes) : NULL;
   if (known) {
     pjrtd_program_share(compile->program, known);
     compile_answer(compile);

@@ -3,14 +3,9 @@
 
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/utf8.h"
 #include "state/session.h"
-
-static uint64_t hash_of(const char *name) {
-  uint64_t hash = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
-  for (; *name; name++) hash = (hash ^ (uint8_t)*name) * UINT64_C(0x100000001b3);
-  return hash;
-}
 
 static void let_go(pjrtd_slot *slot) {
   pjrtd_buffer *old = PJRTD_TAKE(slot->value);
@@ -72,7 +67,7 @@ pjrtd_status *pjrtd_slots_check_name(const char *name) {
 /* Finds it or makes it; a new one has no value. */
 static pjrtd_status *enter(pjrtd_slots *slots, const char *name, size_t most, pjrtd_slot **out_slot) {
   PJRTD_TRY(pjrtd_slots_check_name(name));
-  uint64_t hash = hash_of(name);
+  uint64_t hash = pjrtd_hash_bytes(name, strlen(name));
   *out_slot = place_of(slots, name, hash);
   if (*out_slot && (*out_slot)->name) return PJRTD_OK;
   if (slots->count >= most)
@@ -114,14 +109,14 @@ pjrtd_status *pjrtd_slots_feed(pjrtd_slots *slots, const char *name, pjrtd_buffe
 }
 
 pjrtd_buffer *pjrtd_slots_find(pjrtd_slots *slots, const char *name) {
-  pjrtd_slot *slot = place_of(slots, name, hash_of(name));
+  pjrtd_slot *slot = place_of(slots, name, pjrtd_hash_bytes(name, strlen(name)));
   if (!slot || !slot->name) return NULL;
   settle(slot);
   return slot->value;
 }
 
 bool pjrtd_slots_unbind(pjrtd_slots *slots, const char *name) {
-  pjrtd_slot *slot = place_of(slots, name, hash_of(name));
+  pjrtd_slot *slot = place_of(slots, name, pjrtd_hash_bytes(name, strlen(name)));
   if (!slot || !slot->name) return false;
   let_go(slot);
   pjrtd_free(slot->name);

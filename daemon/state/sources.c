@@ -4,11 +4,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
 
-/* FNV-1a. Two sources with one key are told apart by their bytes, and only one of them is known. */
-static uint64_t key_of(const char *bytes, size_t size_bytes) {
-  uint64_t key = UINT64_C(14695981039346656037);
-  for (size_t i = 0; i < size_bytes; i++) key = (key ^ (unsigned char)bytes[i]) * UINT64_C(1099511628211);
+uint64_t pjrtd_source_key(const char *bytes, size_t size_bytes) {
+  uint64_t key = pjrtd_hash_bytes(bytes, size_bytes);
   return key ? key : 1;
 }
 
@@ -34,18 +33,17 @@ void pjrtd_sources_deinit(pjrtd_sources *sources) {
   pjrtd_id_map_deinit(&sources->by_key);
 }
 
-pjrtd_source *pjrtd_sources_join(pjrtd_sources *sources, const char *bytes, size_t size_bytes) {
+pjrtd_source *pjrtd_sources_join(pjrtd_sources *sources, uint64_t key, const char *bytes, size_t size_bytes) {
   if (size_bytes > PJRTD_MAX_SOURCE_BYTES) return NULL;
-  pjrtd_source *source = pjrtd_id_map_find(&sources->by_key, key_of(bytes, size_bytes));
+  pjrtd_source *source = pjrtd_id_map_find(&sources->by_key, key);
   if (!source || source->size_bytes != size_bytes || memcmp(source->bytes, bytes, size_bytes) != 0) return NULL;
   if (!source->programs++) unlink_idle(sources, source);
   return source;
 }
 
-pjrtd_source *pjrtd_sources_add(pjrtd_sources *sources, const char *bytes, size_t size_bytes,
+pjrtd_source *pjrtd_sources_add(pjrtd_sources *sources, uint64_t key, const char *bytes, size_t size_bytes,
                                 pjrtd_executable *executable) {
   if (size_bytes > PJRTD_MAX_SOURCE_BYTES || sources->size_bytes + size_bytes > PJRTD_MAX_SOURCES_BYTES) return NULL;
-  uint64_t key = key_of(bytes, size_bytes);
   if (pjrtd_id_map_find(&sources->by_key, key)) return NULL;
   pjrtd_source *source = pjrtd_malloc(sizeof *source + size_bytes);
   if (!source) return NULL;

@@ -30,11 +30,14 @@ typedef struct {
 
 /* Forgets all, and destroys the executables of the idle ones; no program may have one. It blocks. */
 void pjrtd_sources_deinit(pjrtd_sources *sources);
-/* What the same bytes were compiled to, for one more program; NULL where there is nothing. */
-pjrtd_source *pjrtd_sources_join(pjrtd_sources *sources, const char *bytes, size_t size_bytes);
+/* Of the bytes of a source, which takes as long as there are bytes. Two sources with one key are told apart, and only
+ * one of them is known. */
+uint64_t pjrtd_source_key(const char *bytes, size_t size_bytes);
+/* What the same bytes, of that key, were compiled to, for one more program; NULL where there is nothing. */
+pjrtd_source *pjrtd_sources_join(pjrtd_sources *sources, uint64_t key, const char *bytes, size_t size_bytes);
 /* Takes `executable` for its first program. NULL, and nothing is taken, where it cannot be shared: the source is too
  * large or there is no room for it, or it is known already. */
-pjrtd_source *pjrtd_sources_add(pjrtd_sources *sources, const char *bytes, size_t size_bytes,
+pjrtd_source *pjrtd_sources_add(pjrtd_sources *sources, uint64_t key, const char *bytes, size_t size_bytes,
                                 pjrtd_executable *executable);
 /* A program goes. At most `max_idle` executables stay that no program has: the caller destroys the one that is
  * returned, if any. */

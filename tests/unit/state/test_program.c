@@ -36,10 +36,10 @@ Test(program, shares_its_executable, .init = open_runtime, .fini = close_runtime
   settings.max_idle_programs = 0;
   pjrtd_program *first, *second;
   ASSERT_OK(pjrtd_program_create(runtime, &first));
-  first->source = pjrtd_sources_add(&runtime->sources, "add", 3, compile(ADD_TEXT("")));
+  first->source = pjrtd_sources_add(&runtime->sources, 7, "add", 3, compile(ADD_TEXT("")));
   pjrtd_program_set(first, first->source->executable);
   ASSERT_OK(pjrtd_program_create(runtime, &second));
-  pjrtd_program_share(second, pjrtd_sources_join(&runtime->sources, "add", 3));
+  pjrtd_program_share(second, pjrtd_sources_join(&runtime->sources, 7, "add", 3));
   cr_assert_eq(second->resource.state, PJRTD_RESOURCE_READY);
   cr_assert_eq(second->executable, first->executable);
   cr_assert_eq(second->output_bytes, 8);
@@ -50,7 +50,7 @@ Test(program, shares_its_executable, .init = open_runtime, .fini = close_runtime
   cr_assert_str_eq(second->info->name, "add");
   pjrtd_resource_release(&second->resource);
   cr_assert_eq(runtime->jobs_running, 1);
-  cr_assert_null(pjrtd_sources_join(&runtime->sources, "add", 3));
+  cr_assert_null(pjrtd_sources_join(&runtime->sources, 7, "add", 3));
   wait_until_idle();
   cr_assert_eq(runtime->stats.programs, 0);
   cr_assert_eq(pjrtd_lane_get_stats(runtime->reaper).jobs, 1);
@@ -63,7 +63,7 @@ Test(program, leaves_its_executable_for_another, .init = open_runtime, .fini = c
   for (int i = 0; i < 2; i++) {
     pjrtd_program *program;
     ASSERT_OK(pjrtd_program_create(runtime, &program));
-    program->source = pjrtd_sources_add(&runtime->sources, i ? "two" : "one", 3, compile(texts[i]));
+    program->source = pjrtd_sources_add(&runtime->sources, i ? 8 : 7, i ? "two" : "one", 3, compile(texts[i]));
     pjrtd_program_set(program, program->source->executable);
     pjrtd_resource_release(&program->resource);
     cr_assert_eq(runtime->jobs_running, i);
@@ -71,7 +71,7 @@ Test(program, leaves_its_executable_for_another, .init = open_runtime, .fini = c
     cr_assert_eq(runtime->stats.programs, 0);
   }
   cr_assert_eq(runtime->sources.idle, 1);
-  cr_assert_null(pjrtd_sources_join(&runtime->sources, "one", 3));
+  cr_assert_null(pjrtd_sources_join(&runtime->sources, 7, "one", 3));
   cr_assert_eq(pjrtd_lane_get_stats(runtime->reaper).jobs, 1);
 }
 

@@ -16,12 +16,20 @@ static void deinit(void) {
 
 TestSuite(sources, .fini = deinit);
 
+static pjrtd_source *add_bytes(const char *bytes, size_t size, char *executable) {
+  return pjrtd_sources_add(&sources, pjrtd_source_key(bytes, size), bytes, size, (pjrtd_executable *)executable);
+}
+
+static pjrtd_source *join_bytes(const char *bytes, size_t size) {
+  return pjrtd_sources_join(&sources, pjrtd_source_key(bytes, size), bytes, size);
+}
+
 static pjrtd_source *add(const char *text, char *executable) {
-  return pjrtd_sources_add(&sources, text, strlen(text), (pjrtd_executable *)executable);
+  return add_bytes(text, strlen(text), executable);
 }
 
 static pjrtd_source *join(const char *text) {
-  return pjrtd_sources_join(&sources, text, strlen(text));
+  return join_bytes(text, strlen(text));
 }
 
 Test(sources, are_found_by_their_bytes) {
@@ -87,14 +95,14 @@ Test(sources, with_one_key_are_told_apart) {
 
 Test(sources, that_are_large_or_too_many_are_not_shared) {
   char *large = pjrtd_calloc(1, PJRTD_MAX_SOURCE_BYTES + 1);
-  cr_assert_null(pjrtd_sources_add(&sources, large, PJRTD_MAX_SOURCE_BYTES + 1, (pjrtd_executable *)a));
-  cr_assert_null(pjrtd_sources_join(&sources, large, PJRTD_MAX_SOURCE_BYTES + 1));
+  cr_assert_null(add_bytes(large, PJRTD_MAX_SOURCE_BYTES + 1, a));
+  cr_assert_null(join_bytes(large, PJRTD_MAX_SOURCE_BYTES + 1));
   for (uint64_t i = 0; i < PJRTD_MAX_SOURCES_BYTES / PJRTD_MAX_SOURCE_BYTES; i++) {
     memcpy(large, &i, sizeof i);
-    cr_assert_not_null(pjrtd_sources_add(&sources, large, PJRTD_MAX_SOURCE_BYTES, (pjrtd_executable *)a));
+    cr_assert_not_null(add_bytes(large, PJRTD_MAX_SOURCE_BYTES, a));
   }
   cr_assert_null(add("one", b));
-  pjrtd_source *last = pjrtd_sources_join(&sources, large, PJRTD_MAX_SOURCE_BYTES);
+  pjrtd_source *last = join_bytes(large, PJRTD_MAX_SOURCE_BYTES);
   cr_assert_null(leave(last, 0));
   cr_assert_eq(leave(last, 0), a);
   cr_assert_not_null(add("one", b), "there is room again");
