@@ -49,7 +49,7 @@ static pjrtd_status *feed_back(const pjrtd_request *request, const Pjrtd__V1__Ex
       return PJRTD_INVALID("output %u is fed back to slot '%s': %s", feed->output, feed->slot,
                            (*output)->seen == mark ? "it is fed back already, bind it to a second slot after the call"
                                                    : "another output is fed back to that slot");
-    PJRTD_TRY(pjrtd_slots_feed(&session->slots, feed->slot, *output, session,
+    PJRTD_TRY(pjrtd_slots_feed(&session->slots, feed->slot, *output, session->account,
                                request->peer->runtime->settings->max_session_slots));
     (*output)->seen = mark;
   }

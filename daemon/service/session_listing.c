@@ -34,8 +34,7 @@ typedef struct {
 } entry;
 
 static bool may_see(const pjrtd_peer *peer, const pjrtd_session *session) {
-  return peer->session == session || (peer->identity.rights & PJRTD_RIGHT_ADMIN) ||
-         pjrtd_identity_same(&peer->identity, &session->identity);
+  return peer->session == session || pjrtd_identity_oversees(&peer->identity, &session->identity);
 }
 
 pjrtd_status *pjrtd_session_find_for(const pjrtd_peer *peer, uint64_t id, const char *name,
@@ -106,8 +105,7 @@ static void list_largest(listing *list, pjrtd_session *session, entry *to) {
 
 /* Of the owner's own those that take part by token alone hear nothing. */
 static void list_quotas(const pjrtd_peer *asking, const pjrtd_session *session, entry *to) {
-  bool all = (asking->identity.rights & PJRTD_RIGHT_ADMIN) || !session->identity.local ||
-             pjrtd_identity_same(&asking->identity, &session->identity);
+  bool all = !session->identity.local || pjrtd_identity_oversees(&asking->identity, &session->identity);
   size_t count = 0;
   for (const pjrtd_account *account = session->account; account; account = all ? account->owner : NULL)
     for (int kind = 0; kind < PJRTD_QUOTA_KINDS; kind++) {
@@ -117,7 +115,7 @@ static void list_quotas(const pjrtd_peer *asking, const pjrtd_session *session, 
       Pjrtd__V1__QuotaUse *quota = to->quota_list[count] = &to->quotas[count];
       pjrtd__v1__quota_use__init(quota);
       quota->setting = (char *)setting;
-      quota->used = account->used[kind] + (kind == PJRTD_QUOTA_DEVICE_BYTES ? account->reserved_bytes : 0);
+      quota->used = pjrtd_account_used(account, (pjrtd_quota_kind)kind);
       quota->allowed = allowed;
       count++;
     }

@@ -1,6 +1,4 @@
 /* Session.Publish, Withdraw, Borrow and Published: weights that sessions share. Loop thread. */
-#include <inttypes.h>
-
 #include "service/call.h"
 #include "service/convert.h"
 #include "state/publication.h"
@@ -24,16 +22,21 @@ static pjrtd_status *not_published(const char *name) {
                                 "or not to you; Session.Published tells what is");
 }
 
+static bool may_end(const pjrtd_peer *peer, const pjrtd_publication *publication) {
+  return publication->session == peer->session ||
+         pjrtd_identity_oversees(&peer->identity, &publication->session->identity);
+}
+
+static bool may_see(const pjrtd_peer *peer, const pjrtd_publication *publication) {
+  return may_end(peer, publication) || pjrtd_publication_permits(publication, peer->session);
+}
+
 pjrtd_status *pjrtd_handle_session_withdraw(pjrtd_request *request) {
   const Pjrtd__V1__WithdrawRequest *wanted = request->message;
   pjrtd_peer *peer = request->peer;
   pjrtd_publication *publication = pjrtd_publication_find(peer->runtime, wanted->name);
-  bool own = publication && (publication->session == peer->session ||
-                             pjrtd_identity_same(&peer->identity, &publication->session->identity));
-  bool admin = peer->identity.rights & PJRTD_RIGHT_ADMIN;
-  if (!publication || !(own || admin || pjrtd_publication_permits(publication, peer->session)))
-    return not_published(wanted->name);
-  if (!own && !admin)
+  if (!publication || !may_see(peer, publication)) return not_published(wanted->name);
+  if (!may_end(peer, publication))
     return pjrtd_status_make(PJRTD_CODE_PERMISSION_DENIED, "'%s' was published by another user", publication->name);
   pjrtd_publication_destroy(publication);
   return pjrtd_request_done(request);
@@ -60,9 +63,8 @@ static pjrtd_status *borrow(pjrtd_session *session, const Pjrtd__V1__BorrowReque
 static pjrtd_status *check_slots(const Pjrtd__V1__BorrowRequest *wanted, pjrtd_publication *publication) {
   for (size_t i = 0; i < wanted->n_slots; i++) {
     const Pjrtd__V1__BorrowedSlot *slot = wanted->slots[i];
-    if (!pjrtd_slots_find(&publication->slots, slot->slot))
-      return pjrtd_status_make(PJRTD_CODE_NOT_FOUND, "nothing called '%.255s' is published in '%s'", slot->slot,
-                               publication->name);
+    pjrtd_buffer *buffer;
+    PJRTD_TRY(pjrtd_publication_get(publication, slot->slot, &buffer));
     if (*slot->as) PJRTD_TRY(pjrtd_slots_check_name(slot->as));
   }
   return PJRTD_OK;
@@ -71,17 +73,13 @@ static pjrtd_status *check_slots(const Pjrtd__V1__BorrowRequest *wanted, pjrtd_p
 /* A slot that is named twice counts twice. */
 static pjrtd_status *check_room(pjrtd_session *session, const Pjrtd__V1__BorrowRequest *wanted,
                                 pjrtd_publication *publication) {
-  uint64_t most = session->runtime->settings->max_session_slots, made = 0;
+  size_t made = 0;
   for (size_t i = 0; i < wanted->n_slots; i++) made += !pjrtd_slots_find(&session->slots, name_for(wanted->slots[i]));
   for (size_t i = 0; !wanted->n_slots && i < publication->slots.capacity; i++) {
     const pjrtd_slot *slot = pjrtd_slots_at(&publication->slots, i);
     made += slot && !pjrtd_slots_find(&session->slots, slot->name);
   }
-  if (session->slots.count + made <= most) return PJRTD_OK;
-  return pjrtd_status_with_hint(
-      pjrtd_status_make(PJRTD_CODE_RESOURCE_EXHAUSTED, "the session has %zu slots, and may have %" PRIu64,
-                        session->slots.count, most),
-      "unbind some, or raise max_session_slots");
+  return pjrtd_slots_check_room(&session->slots, made, session->runtime->settings->max_session_slots);
 }
 
 pjrtd_status *pjrtd_handle_session_borrow(pjrtd_request *request) {
@@ -106,8 +104,7 @@ static void fill(const pjrtd_peer *peer, const pjrtd_publication *from, Pjrtd__V
   to->session_name = from->session->name;
   to->uid = from->session->identity.local ? from->session->identity.uid : 0;
   to->local = from->session->identity.local;
-  to->own = from->session == peer->session || pjrtd_identity_same(&peer->identity, &from->session->identity) ||
-            (peer->identity.rights & PJRTD_RIGHT_ADMIN);
+  to->own = may_end(peer, from);
   to->everybody = from->everybody;
   to->borrowed = from->borrowed;
   to->slots = from->slots.count;
@@ -117,16 +114,14 @@ static void fill(const pjrtd_peer *peer, const pjrtd_publication *from, Pjrtd__V
 pjrtd_status *pjrtd_handle_session_published(pjrtd_request *request) {
   pjrtd_peer *peer = request->peer;
   size_t most = 0;
-  bool admin = peer->identity.rights & PJRTD_RIGHT_ADMIN;
-  for (pjrtd_publication *at = peer->runtime->publications; at; at = at->next)
-    most += admin || pjrtd_publication_permits(at, peer->session);
+  for (pjrtd_publication *at = peer->runtime->publications; at; at = at->next) most += may_see(peer, at);
   PJRTD_AUTO_FREE Pjrtd__V1__PublicationInfo *infos = pjrtd_calloc(most + 1, sizeof *infos);
   PJRTD_AUTO_FREE Pjrtd__V1__PublicationInfo **list = pjrtd_calloc(most + 1, sizeof *list);
   if (!infos || !list) return pjrtd_status_oom();
   Pjrtd__V1__PublishedReply reply = PJRTD__V1__PUBLISHED_REPLY__INIT;
   reply.publications = list;
   for (pjrtd_publication *at = peer->runtime->publications; at; at = at->next) {
-    if (!admin && !pjrtd_publication_permits(at, peer->session)) continue;
+    if (!may_see(peer, at)) continue;
     list[reply.n_publications] = &infos[reply.n_publications];
     fill(peer, at, &infos[reply.n_publications++]);
   }

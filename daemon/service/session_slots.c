@@ -18,19 +18,16 @@ pjrtd_status *pjrtd_handle_session_bind(pjrtd_request *request) {
   pjrtd_session *session = request->peer->session;
   PJRTD_TRY(pjrtd_slots_check_count(wanted->n_bindings));
   PJRTD_TRY(check_bindings(session, wanted));
-  uint64_t most = session->runtime->settings->max_session_slots, made = 0;
+  size_t most = session->runtime->settings->max_session_slots, made = 0;
   if (session->slots.count + wanted->n_bindings > most) {
     for (size_t i = 0; i < wanted->n_bindings; i++)
       made += !pjrtd_slots_find(&session->slots, wanted->bindings[i]->slot);
-    if (session->slots.count + made > most)
-      return pjrtd_status_with_hint(
-          pjrtd_status_make(PJRTD_CODE_RESOURCE_EXHAUSTED, "the session has %zu slots, and may have %llu",
-                            session->slots.count, (unsigned long long)most),
-          "unbind some, or raise max_session_slots");
+    PJRTD_TRY(pjrtd_slots_check_room(&session->slots, made, most));
   }
   for (size_t i = 0; i < wanted->n_bindings; i++)
     PJRTD_TRY(pjrtd_slots_bind(&session->slots, wanted->bindings[i]->slot,
-                               pjrtd_session_find_buffer(session, wanted->bindings[i]->buffer), session, (size_t)most));
+                               pjrtd_session_find_buffer(session, wanted->bindings[i]->buffer), session->account,
+                               most));
   return pjrtd_request_done(request);
 }
 

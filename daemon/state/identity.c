@@ -40,3 +40,7 @@ pjrtd_status *pjrtd_identity_check(const pjrtd_identity *identity, pjrtd_right r
 bool pjrtd_identity_same(const pjrtd_identity *a, const pjrtd_identity *b) {
   return a->local && b->local && a->uid == b->uid;
 }
+
+bool pjrtd_identity_oversees(const pjrtd_identity *a, const pjrtd_identity *b) {
+  return (a->rights & PJRTD_RIGHT_ADMIN) || pjrtd_identity_same(a, b);
+}

@@ -29,3 +29,5 @@ PJRTD_MUST_USE pjrtd_status *pjrtd_identity_of_socket(int descriptor, pjrtd_iden
 PJRTD_MUST_USE pjrtd_status *pjrtd_identity_check(const pjrtd_identity *identity, pjrtd_right right);
 /* Whether `a` may do to what belongs to `b` whatever `b` may. */
 bool pjrtd_identity_same(const pjrtd_identity *a, const pjrtd_identity *b);
+/* Whether `a` may see and end what belongs to `b`: its own, and everybody's with the right `admin`. */
+bool pjrtd_identity_oversees(const pjrtd_identity *a, const pjrtd_identity *b);

@@ -43,9 +43,8 @@ static uint64_t held(const pjrtd_account *account) {
 /* ---- who holds it ---- */
 
 static bool may_name(const pjrtd_account *caller, const pjrtd_session *session) {
-  if (session->account == caller) return true;
-  return !caller->shared &&
-         ((caller->owner->identity.rights & PJRTD_RIGHT_ADMIN) || session->account->owner == caller->owner);
+  return session->account == caller ||
+         (!caller->shared && pjrtd_identity_oversees(&caller->owner->identity, &session->identity));
 }
 
 /* The sessions that hold most, of those that the caller may know of. */

@@ -7,7 +7,7 @@ static pjrtd_status *add(pjrtd_publication *publication, const char *slot) {
   pjrtd_session *session = publication->session;
   pjrtd_buffer *buffer = pjrtd_slots_find(&session->slots, slot);
   if (!buffer) return pjrtd_session_no_slot(slot);
-  return pjrtd_slots_bind(&publication->slots, slot, buffer, session, SIZE_MAX);
+  return pjrtd_slots_bind(&publication->slots, slot, buffer, session->account, SIZE_MAX);
 }
 
 static pjrtd_status *add_all(pjrtd_publication *publication, char *const *slots, size_t num_slots) {
@@ -93,11 +93,16 @@ pjrtd_publication *pjrtd_publication_find(const pjrtd_runtime *runtime, const ch
   return at;
 }
 
+pjrtd_status *pjrtd_publication_get(pjrtd_publication *publication, const char *slot, pjrtd_buffer **out_buffer) {
+  *out_buffer = pjrtd_slots_find(&publication->slots, slot);
+  if (*out_buffer) return PJRTD_OK;
+  return pjrtd_status_make(PJRTD_CODE_NOT_FOUND, "nothing called '%.255s' is published in '%s'", slot,
+                           publication->name);
+}
+
 pjrtd_status *pjrtd_publication_borrow(pjrtd_publication *publication, pjrtd_session *session, const char *from,
                                        const char *to) {
-  pjrtd_buffer *buffer = pjrtd_slots_find(&publication->slots, from);
-  if (!buffer)
-    return pjrtd_status_make(PJRTD_CODE_NOT_FOUND, "nothing called '%.255s' is published in '%s'", from,
-                             publication->name);
-  return pjrtd_slots_bind(&session->slots, to, buffer, session, session->runtime->settings->max_session_slots);
+  pjrtd_buffer *buffer;
+  PJRTD_TRY(pjrtd_publication_get(publication, from, &buffer));
+  return pjrtd_slots_bind(&session->slots, to, buffer, session->account, session->runtime->settings->max_session_slots);
 }

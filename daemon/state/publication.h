@@ -32,6 +32,9 @@ void pjrtd_publication_destroy(pjrtd_publication *publication);
 pjrtd_publication *pjrtd_publication_find(const pjrtd_runtime *runtime, const char *name);
 /* Whether the session's identity may borrow it. Where it may not, it is as if there were none. */
 bool pjrtd_publication_permits(const pjrtd_publication *publication, const pjrtd_session *session);
+/* What is published under that name, borrowed. NOT_FOUND: nothing. */
+PJRTD_MUST_USE pjrtd_status *pjrtd_publication_get(pjrtd_publication *publication, const char *slot,
+                                                   pjrtd_buffer **out_buffer);
 /* Puts what is published into slots of the session: the one called `from` into the slot `to`. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_publication_borrow(pjrtd_publication *publication, pjrtd_session *session,
                                                       const char *from, const char *to);

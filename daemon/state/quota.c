@@ -103,7 +103,7 @@ uint64_t pjrtd_account_allowed(const pjrtd_account *account, pjrtd_quota_kind ki
   return setting ? *(const uint64_t *)((const char *)account->runtime->settings + at) : 0;
 }
 
-static uint64_t used_of(const pjrtd_account *account, pjrtd_quota_kind kind) {
+uint64_t pjrtd_account_used(const pjrtd_account *account, pjrtd_quota_kind kind) {
   return account->used[kind] + (kind == PJRTD_QUOTA_DEVICE_BYTES ? account->reserved_bytes : 0);
 }
 
@@ -119,7 +119,7 @@ static const char *name_of(const pjrtd_account *account, char text[64]) {
 static pjrtd_status *refuse(const pjrtd_account *account, const pjrtd_account *caller, pjrtd_quota_kind kind,
                             uint64_t more, const char *what) {
   const quota *of = &quotas[kind];
-  pjrtd_shortage shortage = {.needed = more, .used = used_of(account, kind)};
+  pjrtd_shortage shortage = {.needed = more, .used = pjrtd_account_used(account, kind)};
   shortage.allowed = pjrtd_account_allowed(account, kind, &shortage.setting);
   char who[64], biggest[PJRTD_BIGGEST_TEXT] = "";
   char used[PJRTD_BYTE_COUNT_TEXT], allowed[PJRTD_BYTE_COUNT_TEXT], needed[PJRTD_BYTE_COUNT_TEXT];
@@ -159,7 +159,7 @@ pjrtd_status *pjrtd_account_check(const pjrtd_account *account, pjrtd_quota_kind
   for (const pjrtd_account *at = account; at; at = at->owner) {
     uint64_t allowed = pjrtd_account_allowed(at, kind, NULL);
     if (!allowed) continue;
-    uint64_t used = used_of(at, kind);
+    uint64_t used = pjrtd_account_used(at, kind);
     if (more > allowed || used > allowed - more) return refuse(at, account, kind, more, what);
   }
   return PJRTD_OK;

@@ -48,6 +48,8 @@ void pjrtd_account_give_back(pjrtd_account *account, pjrtd_quota_kind kind, uint
 /* How much this account may have; 0: as much as there is. `out_setting`, which may be NULL, gets the setting's name,
  * NULL where there is none for such an account. */
 uint64_t pjrtd_account_allowed(const pjrtd_account *account, pjrtd_quota_kind kind, const char **out_setting);
+/* What it uses, with what calls under way have reserved. */
+uint64_t pjrtd_account_used(const pjrtd_account *account, pjrtd_quota_kind kind);
 /* RESOURCE_EXHAUSTED where the session or its identity would have more than it may: which of both, what it uses and
  * may, and its biggest buffers. `what` needs it: "the upload". */
 PJRTD_MUST_USE pjrtd_status *pjrtd_account_check(const pjrtd_account *account, pjrtd_quota_kind kind, uint64_t more,

@@ -1,11 +1,11 @@
 /* See slots.h. */
 #include "state/slots.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "base/hash.h"
 #include "base/utf8.h"
-#include "state/session.h"
 
 static void let_go(pjrtd_slot *slot) {
   pjrtd_buffer *old = PJRTD_TAKE(slot->value);
@@ -50,6 +50,14 @@ pjrtd_status *pjrtd_slots_check_count(size_t count) {
   return PJRTD_INVALID("%zu slots in one request, at most %d are allowed", count, PJRTD_MAX_SLOTS_AT_ONCE);
 }
 
+pjrtd_status *pjrtd_slots_check_room(const pjrtd_slots *slots, size_t made, uint64_t most) {
+  if (slots->count + made <= most) return PJRTD_OK;
+  return pjrtd_status_with_hint(
+      pjrtd_status_make(PJRTD_CODE_RESOURCE_EXHAUSTED, "the session has %zu slots, and may have %" PRIu64, slots->count,
+                        most),
+      "unbind some, or raise max_session_slots");
+}
+
 pjrtd_status *pjrtd_slots_check_name(const char *name) {
   size_t length = strlen(name);
   if (length == 0 || length > PJRTD_MAX_SLOT_NAME)
@@ -83,21 +91,21 @@ static pjrtd_status *enter(pjrtd_slots *slots, const char *name, size_t most, pj
   return PJRTD_OK;
 }
 
-pjrtd_status *pjrtd_slots_bind(pjrtd_slots *slots, const char *name, pjrtd_buffer *buffer, pjrtd_session *session,
+pjrtd_status *pjrtd_slots_bind(pjrtd_slots *slots, const char *name, pjrtd_buffer *buffer, pjrtd_account *account,
                                size_t most) {
   pjrtd_slot *slot;
   PJRTD_TRY(enter(slots, name, most, &slot));
-  pjrtd_buffer_add_name(buffer, session ? session->account : NULL);
+  pjrtd_buffer_add_name(buffer, account);
   let_go(slot);
   slot->value = buffer;
   return PJRTD_OK;
 }
 
-pjrtd_status *pjrtd_slots_feed(pjrtd_slots *slots, const char *name, pjrtd_buffer *output, pjrtd_session *session,
+pjrtd_status *pjrtd_slots_feed(pjrtd_slots *slots, const char *name, pjrtd_buffer *output, pjrtd_account *account,
                                size_t most) {
   pjrtd_slot *slot;
   PJRTD_TRY(enter(slots, name, most, &slot));
-  pjrtd_buffer_add_name(output, session ? session->account : NULL);
+  pjrtd_buffer_add_name(output, account);
   if (slot->value) {
     settle(slot);
     pjrtd_resource_retain(&slot->value->resource);

@@ -24,16 +24,18 @@ typedef struct {
 void pjrtd_slots_deinit(pjrtd_slots *slots);
 /* INVALID_ARGUMENT where these are more than one request may name. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_slots_check_count(size_t count);
+/* RESOURCE_EXHAUSTED where `made` more would be beyond `most`. */
+PJRTD_MUST_USE pjrtd_status *pjrtd_slots_check_room(const pjrtd_slots *slots, size_t made, uint64_t most);
 /* INVALID_ARGUMENT where a slot cannot be called so. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_slots_check_name(const char *name);
-/* Puts the buffer into the slot, which is made where there is none, on the account of `session` (NULL: nobody's).
+/* Puts the buffer into the slot, which is made where there is none, on that account (NULL: nobody's).
  * RESOURCE_EXHAUSTED beyond `most`. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_slots_bind(pjrtd_slots *slots, const char *name, pjrtd_buffer *buffer,
-                                              pjrtd_session *session, size_t most);
+                                              pjrtd_account *account, size_t most);
 /* The same with the output of a step, PENDING and in no other slot: where it comes to nothing the slot has what it had
  * before. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_slots_feed(pjrtd_slots *slots, const char *name, pjrtd_buffer *output,
-                                              pjrtd_session *session, size_t most);
+                                              pjrtd_account *account, size_t most);
 /* What the slot holds now, borrowed; NULL: there is no such slot. */
 pjrtd_buffer *pjrtd_slots_find(pjrtd_slots *slots, const char *name);
 /* False: there was none. */

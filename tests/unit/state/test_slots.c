@@ -1,6 +1,6 @@
 /* state/slots.c: names, what they hold, and what becomes of a slot whose step fails. */
 #include "runtime_fixture.h"
-#include "state/session.h"
+#include "state/quota.h"
 #include "state/slots.h"
 
 static pjrtd_slots slots;
@@ -171,10 +171,9 @@ Test(slots, let_a_long_chain_of_failed_steps_go_without_recursion) {
 
 Test(slots, charge_the_session_for_what_has_a_name_once) {
   pjrtd_account account = {.references = 1};
-  pjrtd_session session = {.account = &account};
   pjrtd_buffer *buffer = ready();
-  ASSERT_OK(pjrtd_slots_bind(&slots, "a", buffer, &session, MOST));
-  ASSERT_OK(pjrtd_slots_bind(&slots, "b", buffer, &session, MOST));
+  ASSERT_OK(pjrtd_slots_bind(&slots, "a", buffer, &account, MOST));
+  ASSERT_OK(pjrtd_slots_bind(&slots, "b", buffer, &account, MOST));
   cr_assert_eq(account.used[PJRTD_QUOTA_DEVICE_BYTES], buffer->bytes);
   pjrtd_slots_unbind(&slots, "a");
   cr_assert_eq(account.used[PJRTD_QUOTA_DEVICE_BYTES], buffer->bytes);
