@@ -8,6 +8,7 @@
 #include "service/call.h"
 #include "service/convert.h"
 #include "service/staging.h"
+#include "state/home.h"
 #include "state/memory_report.h"
 
 typedef struct {
@@ -119,14 +120,8 @@ static pjrtd_status *find_place(const pjrtd_session *session, const Pjrtd__V1__U
   const pjrtd_runtime *runtime = session->runtime;
   *out_device = NULL;
   *out_memory = NULL;
-  if (upload->placement_case == PJRTD__V1__UPLOAD_REQUEST__PLACEMENT_DEVICE) {
-    *out_device = pjrtd_client_find_device(runtime->client, upload->device);
-    if (!*out_device)
-      return pjrtd_status_with_hint(PJRTD_INVALID("there is no device %d", upload->device),
-                                    "Runtime.Devices lists the devices");
-    if (!(*out_device)->addressable) return PJRTD_INVALID("device %d belongs to another process", upload->device);
-    return PJRTD_OK;
-  }
+  if (upload->placement_case == PJRTD__V1__UPLOAD_REQUEST__PLACEMENT_DEVICE)
+    return pjrtd_home_find(runtime, upload->device, out_device);
   if (upload->placement_case == PJRTD__V1__UPLOAD_REQUEST__PLACEMENT_MEMORY) {
     *out_memory = pjrtd_client_find_memory(runtime->client, upload->memory);
     if (!*out_memory)

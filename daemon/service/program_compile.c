@@ -96,9 +96,7 @@ static void compile_run(pjrtd_job *job) {
 }
 
 static void compile_fail(compile_call *compile, pjrtd_status *status) {
-  const pjrtd_client_info *info = pjrtd_client_get_info(compile->call.runtime->client);
-  const pjrtd_device *device = info->num_devices && info->devices[0].addressable ? &info->devices[0] : NULL;
-  status = pjrtd_memory_report(compile->call.account, device, status);
+  status = pjrtd_memory_report(compile->call.account, pjrtd_home_first(compile->call.runtime), status);
   status = pjrtd_status_with_origin(status, compile->call.header.call);
   pjrtd_resource_set_failed(&compile->program->resource, pjrtd_status_retain(status));
   pjrtd_call_fail(&compile->call, status);

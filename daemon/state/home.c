@@ -8,6 +8,14 @@ const pjrtd_device *pjrtd_home_first(const pjrtd_runtime *runtime) {
   return NULL;
 }
 
+pjrtd_status *pjrtd_home_find(const pjrtd_runtime *runtime, int id, const pjrtd_device **out_device) {
+  *out_device = pjrtd_client_find_device(runtime->client, id);
+  if (!*out_device)
+    return pjrtd_status_with_hint(PJRTD_INVALID("there is no device %d", id), "Runtime.Devices lists the devices");
+  if (!(*out_device)->addressable) return PJRTD_INVALID("device %d belongs to another process", id);
+  return PJRTD_OK;
+}
+
 static bool is_less(const pjrtd_device_load *a, const pjrtd_device_load *b) {
   return a->buffer_bytes != b->buffer_bytes ? a->buffer_bytes < b->buffer_bytes : a->sessions < b->sessions;
 }

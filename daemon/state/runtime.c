@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "state/home.h"
 
 #define LANE_STACK_BYTES (8u << 20)
 /* With no more cores than this, polling would take the core that a running program needs. */
@@ -22,10 +23,7 @@ static const char probe_text[] =
 
 /* Ready means that a program compiles, runs and gives the right answer on this plugin. */
 static pjrtd_status *probe(pjrtd_runtime *runtime) {
-  const pjrtd_client_info *info = pjrtd_client_get_info(runtime->client);
-  const pjrtd_device *device = NULL;
-  for (size_t i = 0; i < info->num_devices && !device; i++)
-    if (info->devices[i].addressable) device = &info->devices[i];
+  const pjrtd_device *device = pjrtd_home_first(runtime);
   if (!device) return PJRTD_INTERNAL("the plugin has no device that this process can use");
 
   pjrtd_compile_options options = {.num_replicas = 1, .num_partitions = 1};

@@ -105,11 +105,8 @@ pjrtd_status *pjrtd_session_set_priority(pjrtd_session *session, const pjrtd_ide
 }
 
 pjrtd_status *pjrtd_session_set_home(pjrtd_session *session, int device_id) {
-  const pjrtd_device *device = pjrtd_client_find_device(session->runtime->client, device_id);
-  if (!device)
-    return pjrtd_status_with_hint(PJRTD_INVALID("there is no device %d", device_id),
-                                  "Runtime.Devices lists the devices");
-  if (!device->addressable) return PJRTD_INVALID("device %d belongs to another process", device_id);
+  const pjrtd_device *device;
+  PJRTD_TRY(pjrtd_home_find(session->runtime, device_id, &device));
   pjrtd_home_move(session->runtime, session->home, device);
   session->home = device;
   return PJRTD_OK;
