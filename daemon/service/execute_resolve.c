@@ -4,19 +4,6 @@
 
 #include "service/execute_work.h"
 
-static pjrtd_status *name_output(pjrtd_peer *peer, uint64_t id, pjrtd_buffer **out_buffer) {
-  *out_buffer = NULL;
-  PJRTD_TRY(pjrtd_session_check_new(peer->session, &peer->ids, PJRTD_ID_BUFFER, id));
-  pjrtd_buffer *buffer;
-  PJRTD_TRY(pjrtd_buffer_create(peer->runtime, &buffer));
-  pjrtd_status *status = pjrtd_session_name_buffer(peer->session, &peer->ids, id, buffer);
-  if (status)
-    pjrtd_resource_release(&buffer->resource);
-  else
-    *out_buffer = buffer; /* with this function's reference */
-  return status;
-}
-
 /* Names all the outputs that can be, whatever the first failure: they get poisoned by the caller. */
 static pjrtd_status *name_outputs(pjrtd_request *request, const Pjrtd__V1__ExecuteRequest *wanted,
                                   pjrtd_execute_work *work) {
@@ -25,7 +12,8 @@ static pjrtd_status *name_outputs(pjrtd_request *request, const Pjrtd__V1__Execu
   for (size_t i = 0; i < work->num_outputs; i++) work->outputs[i] = NULL;
   for (size_t i = 0; i < wanted->n_outputs; i++) {
     if (!wanted->outputs[i]) continue;
-    pjrtd_status *status = name_output(request->peer, wanted->outputs[i], &work->outputs[i]);
+    pjrtd_status *status =
+        pjrtd_session_make_buffer(request->peer->session, &request->peer->ids, wanted->outputs[i], &work->outputs[i]);
     if (first)
       pjrtd_status_destroy(status);
     else

@@ -41,33 +41,28 @@ pjrtd_status *pjrtd_handle_session_unbind(pjrtd_request *request) {
   return status ? status : pjrtd_request_done(request);
 }
 
-static pjrtd_status *poison(pjrtd_request *request, uint64_t id, pjrtd_status *why) {
-  pjrtd_buffer *buffer;
-  pjrtd_status *status = pjrtd_buffer_create(request->peer->runtime, &buffer);
-  if (!status) {
-    pjrtd_resource_set_failed(&buffer->resource, pjrtd_status_retain(why));
-    status = pjrtd_session_name_buffer(request->peer->session, &request->peer->ids, id, buffer);
-    pjrtd_resource_release(&buffer->resource);
+/* As with every id that a call is to make: where it fails, later uses fail with the same error. */
+static pjrtd_status *look_up(const pjrtd_request *request, const Pjrtd__V1__SlotBinding *binding) {
+  pjrtd_session *session = request->peer->session;
+  pjrtd_id_space *ids = &request->peer->ids;
+  pjrtd_buffer *buffer = pjrtd_slots_find(&session->slots, binding->slot);
+  if (buffer) {
+    PJRTD_TRY(pjrtd_session_check_new(session, ids, PJRTD_ID_BUFFER, binding->buffer));
+    return pjrtd_session_name_buffer(session, ids, binding->buffer, buffer);
   }
-  pjrtd_status_destroy(status); /* without memory the id stays unknown */
-  return why;
+  PJRTD_TRY(pjrtd_session_make_buffer(session, ids, binding->buffer, &buffer));
+  pjrtd_status *status = pjrtd_status_with_origin(pjrtd_session_no_slot(binding->slot), request->header->call);
+  pjrtd_resource_set_failed(&buffer->resource, pjrtd_status_retain(status));
+  pjrtd_resource_release(&buffer->resource);
+  return status;
 }
 
-/* As with every id that a call is to make: where it fails, later uses fail with the same error. */
 pjrtd_status *pjrtd_handle_session_lookup(pjrtd_request *request) {
   const Pjrtd__V1__LookupRequest *wanted = request->message;
-  pjrtd_peer *peer = request->peer;
   PJRTD_TRY(pjrtd_slots_check_count(wanted->n_bindings));
   pjrtd_status *first = PJRTD_OK;
   for (size_t i = 0; i < wanted->n_bindings; i++) {
-    const Pjrtd__V1__SlotBinding *binding = wanted->bindings[i];
-    pjrtd_status *status = pjrtd_session_check_new(peer->session, &peer->ids, PJRTD_ID_BUFFER, binding->buffer);
-    pjrtd_buffer *buffer = pjrtd_slots_find(&peer->session->slots, binding->slot);
-    if (!status && buffer)
-      status = pjrtd_session_name_buffer(peer->session, &peer->ids, binding->buffer, buffer);
-    else if (!status)
-      status = poison(request, binding->buffer,
-                      pjrtd_status_with_origin(pjrtd_session_no_slot(binding->slot), request->header->call));
+    pjrtd_status *status = look_up(request, wanted->bindings[i]);
     if (first)
       pjrtd_status_destroy(status);
     else

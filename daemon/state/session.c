@@ -266,6 +266,20 @@ pjrtd_status *pjrtd_session_name_buffer(pjrtd_session *session, pjrtd_id_space *
   return PJRTD_OK;
 }
 
+pjrtd_status *pjrtd_session_make_buffer(pjrtd_session *session, pjrtd_id_space *space, uint64_t id,
+                                        pjrtd_buffer **out_buffer) {
+  *out_buffer = NULL;
+  PJRTD_TRY(pjrtd_session_check_new(session, space, PJRTD_ID_BUFFER, id));
+  pjrtd_buffer *buffer;
+  PJRTD_TRY(pjrtd_buffer_create(session->runtime, &buffer));
+  pjrtd_status *status = pjrtd_session_name_buffer(session, space, id, buffer);
+  if (status)
+    pjrtd_resource_release(&buffer->resource);
+  else
+    *out_buffer = buffer;
+  return status;
+}
+
 pjrtd_status *pjrtd_session_name_program(pjrtd_session *session, pjrtd_id_space *space, uint64_t id,
                                          pjrtd_program *program) {
   PJRTD_TRY(insert(session, space, PJRTD_ID_PROGRAM, id, program));

@@ -86,6 +86,9 @@ PJRTD_MUST_USE pjrtd_status *pjrtd_session_check_new(const pjrtd_session *sessio
 /* Names it; the session takes a reference of its own. Checked ids only. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_session_name_buffer(pjrtd_session *session, pjrtd_id_space *space, uint64_t id,
                                                        pjrtd_buffer *buffer);
+/* Checks the id, and names a new buffer so, PENDING; with a reference of the caller's. */
+PJRTD_MUST_USE pjrtd_status *pjrtd_session_make_buffer(pjrtd_session *session, pjrtd_id_space *space, uint64_t id,
+                                                       pjrtd_buffer **out_buffer);
 PJRTD_MUST_USE pjrtd_status *pjrtd_session_name_program(pjrtd_session *session, pjrtd_id_space *space, uint64_t id,
                                                         pjrtd_program *program);
 /* NULL where this session has no such id: whether it never was, was deleted, or is another's looks the same. */
