@@ -37,8 +37,7 @@ static pjrtd_status *answer_stat(pjrtd_peer *peer, const pjrtd_frame_header *hea
     }
     pjrtd_status_destroy(status); /* not every plugin says */
   }
-  uint8_t *bulk;
-  if (pjrtd_answer_begin(peer, header, &reply.base, 0, &bulk)) pjrtd_answer_end(peer);
+  pjrtd_answer(peer, header, &reply.base, NULL, 0);
   return PJRTD_OK;
 }
 

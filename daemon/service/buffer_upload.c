@@ -72,8 +72,7 @@ static void answer(pjrtd_peer *peer, const pjrtd_frame_header *header, const pjr
   Pjrtd__V1__UploadReply reply = PJRTD__V1__UPLOAD_REPLY__INIT;
   reply.device_bytes = buffer->bytes;
   reply.device = pjrtd_device_buffer_device(buffer->device_buffer)->id;
-  uint8_t *bulk;
-  if (peer && pjrtd_answer_begin(peer, header, &reply.base, 0, &bulk)) pjrtd_answer_end(peer);
+  pjrtd_answer(peer, header, &reply.base, NULL, 0);
 }
 
 static void upload_fail(upload_call *upload, pjrtd_status *status) {
@@ -182,20 +181,15 @@ static pjrtd_status *upload_items(pjrtd_request *request, const pjrtd_tensor_typ
 pjrtd_status *pjrtd_handle_buffer_upload(pjrtd_request *request) {
   const Pjrtd__V1__UploadRequest *upload = request->message;
   pjrtd_peer *peer = request->peer;
-  PJRTD_TRY(pjrtd_session_check_new(peer->session, &peer->ids, PJRTD_ID_BUFFER, upload->buffer));
   pjrtd_buffer *buffer;
-  PJRTD_TRY(pjrtd_buffer_create(peer->runtime, &buffer));
-  pjrtd_status *status = pjrtd_session_name_buffer(peer->session, &peer->ids, upload->buffer, buffer);
-  if (status) {
-    pjrtd_resource_release(&buffer->resource);
-    return status;
-  }
+  PJRTD_TRY(pjrtd_session_make_buffer(peer->session, &peer->ids, upload->buffer, &buffer));
   /* From here on a failure poisons the id. */
   const pjrtd_tensor_type type = pjrtd_type_of_message(upload->type);
   const pjrtd_device *device = NULL;
   const pjrtd_memory *memory = NULL;
   uint64_t bytes = 0;
-  status = upload->type ? pjrtd_tensor_type_check(&type, &bytes) : PJRTD_INVALID("the upload has no type");
+  pjrtd_status *status =
+      upload->type ? pjrtd_tensor_type_check(&type, &bytes) : PJRTD_INVALID("the upload has no type");
   if (!status) status = pjrtd_client_check_dtype(peer->runtime->client, type.dtype);
   if (!status && upload->data_bytes != bytes) {
     char text[PJRTD_TENSOR_TYPE_TEXT];

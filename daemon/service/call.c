@@ -7,26 +7,27 @@
 #include "base/clock.h"
 #include "service/convert.h"
 
-static void send_frame(pjrtd_peer *peer, const pjrtd_frame_header *request, uint8_t kind,
-                       const ProtobufCMessage *message) {
+bool pjrtd_send_frame(pjrtd_peer *peer, const pjrtd_frame_header *about, uint8_t kind,
+                      const ProtobufCMessage *message) {
   size_t size = protobuf_c_message_get_packed_size(message);
   /* Only an error's text can be that long. */
   if (size > PJRTD_FRAME_MAX_PAYLOAD_BYTES) {
     pjrtd_log(PJRTD_LOG_ERROR, "an answer is too long for a frame", PJRTD_LOG_UINT("bytes", size));
-    return;
+    return false;
   }
   pjrtd_frame_header header = {
-      .payload_bytes = (uint32_t)size, .method = request->method, .kind = kind, .call = request->call};
+      .payload_bytes = (uint32_t)size, .method = about->method, .kind = kind, .call = about->call};
   uint8_t *payload, *bulk;
-  if (!peer->transport->begin_frame(peer, &header, &payload, &bulk)) return;
+  if (!peer->transport->begin_frame(peer, &header, &payload, &bulk)) return false;
   protobuf_c_message_pack(message, payload);
   peer->transport->end_frame(peer);
+  return true;
 }
 
-static bool begin_answer(pjrtd_peer *peer, const pjrtd_frame_header *request, uint8_t kind,
-                         const ProtobufCMessage *reply, uint32_t bulk_bytes, uint8_t **out_bulk) {
-  *out_bulk = NULL;
-  if (request->quiet || !peer || peer->gone) return false;
+/* The bulk's place; NULL: there is nothing to answer. */
+static uint8_t *begin_answer(pjrtd_peer *peer, const pjrtd_frame_header *request, uint8_t kind,
+                             const ProtobufCMessage *reply, uint32_t bulk_bytes) {
+  if (request->quiet || !peer || peer->gone) return NULL;
   pjrtd_frame_header header = {.payload_bytes = (uint32_t)protobuf_c_message_get_packed_size(reply),
                                .bulk_bytes = bulk_bytes,
                                .method = request->method,
@@ -36,43 +37,50 @@ static bool begin_answer(pjrtd_peer *peer, const pjrtd_frame_header *request, ui
     pjrtd_answer_error(peer, request,
                        pjrtd_status_make(PJRTD_CODE_OUT_OF_RANGE, "the answer has %u bytes, a frame carries %u",
                                          header.payload_bytes, PJRTD_FRAME_MAX_PAYLOAD_BYTES));
-    return false;
+    return NULL;
   }
-  uint8_t *payload;
-  if (!peer->transport->begin_frame(peer, &header, &payload, out_bulk)) return false;
+  uint8_t *payload, *bulk;
+  if (!peer->transport->begin_frame(peer, &header, &payload, &bulk)) return NULL;
   protobuf_c_message_pack(reply, payload);
-  return true;
+  return bulk;
 }
 
 bool pjrtd_answer_begin(pjrtd_peer *peer, const pjrtd_frame_header *request, const ProtobufCMessage *reply,
                         uint32_t bulk_bytes, uint8_t **out_bulk) {
-  return begin_answer(peer, request, PJRTD_FRAME_REPLY, reply, bulk_bytes, out_bulk);
+  *out_bulk = begin_answer(peer, request, PJRTD_FRAME_REPLY, reply, bulk_bytes);
+  return *out_bulk != NULL;
 }
 
 void pjrtd_answer_end(pjrtd_peer *peer) {
   peer->transport->end_frame(peer);
 }
 
-void pjrtd_answer_item(pjrtd_peer *peer, const pjrtd_frame_header *request, const ProtobufCMessage *message,
-                       const void *bulk, uint32_t bulk_bytes) {
-  uint8_t *place;
-  if (!begin_answer(peer, request, PJRTD_FRAME_ITEM, message, bulk_bytes, &place)) return;
+static void answer_whole(pjrtd_peer *peer, const pjrtd_frame_header *request, uint8_t kind,
+                         const ProtobufCMessage *message, const void *bulk, uint32_t bulk_bytes) {
+  uint8_t *place = begin_answer(peer, request, kind, message, bulk_bytes);
+  if (!place) return;
   if (bulk_bytes) memcpy(place, bulk, bulk_bytes);
   peer->transport->end_frame(peer);
 }
 
+void pjrtd_answer_item(pjrtd_peer *peer, const pjrtd_frame_header *request, const ProtobufCMessage *message,
+                       const void *bulk, uint32_t bulk_bytes) {
+  answer_whole(peer, request, PJRTD_FRAME_ITEM, message, bulk, bulk_bytes);
+}
+
+void pjrtd_answer(pjrtd_peer *peer, const pjrtd_frame_header *request, const ProtobufCMessage *reply, const void *bulk,
+                  uint32_t bulk_bytes) {
+  answer_whole(peer, request, PJRTD_FRAME_REPLY, reply, bulk, bulk_bytes);
+}
+
 void pjrtd_request_answer(const pjrtd_request *request, const ProtobufCMessage *reply, const void *bulk,
                           uint32_t bulk_bytes) {
-  uint8_t *place;
-  if (!pjrtd_answer_begin(request->peer, request->header, reply, bulk_bytes, &place)) return;
-  if (bulk_bytes) memcpy(place, bulk, bulk_bytes);
-  pjrtd_answer_end(request->peer);
+  pjrtd_answer(request->peer, request->header, reply, bulk, bulk_bytes);
 }
 
 pjrtd_status *pjrtd_request_done(const pjrtd_request *request) {
-  Pjrtd__V1__Empty reply = PJRTD__V1__EMPTY__INIT;
-  uint8_t *bulk;
-  if (pjrtd_answer_begin(request->peer, request->header, &reply.base, 0, &bulk)) pjrtd_answer_end(request->peer);
+  const Pjrtd__V1__Empty reply = PJRTD__V1__EMPTY__INIT;
+  pjrtd_request_answer(request, &reply.base, NULL, 0);
   return PJRTD_OK;
 }
 
@@ -87,7 +95,7 @@ void pjrtd_answer_error(pjrtd_peer *peer, const pjrtd_frame_header *request, pjr
   if (!peer->gone) {
     pjrtd_error_message error;
     pjrtd_error_message_fill(&error, status);
-    send_frame(peer, request, PJRTD_FRAME_ERROR, &error.message.base);
+    pjrtd_send_frame(peer, request, PJRTD_FRAME_ERROR, &error.message.base);
   }
   pjrtd_status_destroy(status);
 }
@@ -215,8 +223,7 @@ void pjrtd_call_end(pjrtd_call *call) {
 }
 
 void pjrtd_call_answer(pjrtd_call *call, const ProtobufCMessage *reply) {
-  uint8_t *bulk;
-  if (call->peer && pjrtd_answer_begin(call->peer, &call->header, reply, 0, &bulk)) pjrtd_answer_end(call->peer);
+  pjrtd_answer(call->peer, &call->header, reply, NULL, 0);
   pjrtd_call_detach(call);
 }
 

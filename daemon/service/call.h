@@ -47,7 +47,9 @@ enum {
 
 /* ---- answering ---- */
 
-/* `bulk` may be NULL with 0 bytes. Does nothing for a quiet request. */
+/* `bulk` may be NULL with 0 bytes. Does nothing for a quiet request, or where nobody is there (NULL). */
+void pjrtd_answer(pjrtd_peer *peer, const pjrtd_frame_header *request, const ProtobufCMessage *reply, const void *bulk,
+                  uint32_t bulk_bytes);
 void pjrtd_request_answer(const pjrtd_request *request, const ProtobufCMessage *reply, const void *bulk,
                           uint32_t bulk_bytes);
 /* With an Empty. PJRTD_OK. */
@@ -59,6 +61,8 @@ void pjrtd_answer_end(pjrtd_peer *peer);
 /* An element of a stream of answers: does not end the call. */
 void pjrtd_answer_item(pjrtd_peer *peer, const pjrtd_frame_header *request, const ProtobufCMessage *message,
                        const void *bulk, uint32_t bulk_bytes);
+/* A frame that is all payload, of the call and method that `about` names. False: it did not go out. */
+bool pjrtd_send_frame(pjrtd_peer *peer, const pjrtd_frame_header *about, uint8_t kind, const ProtobufCMessage *message);
 /* Takes `status`; counts it, and remembers it for Sync when the request was quiet. */
 void pjrtd_answer_error(pjrtd_peer *peer, const pjrtd_frame_header *request, pjrtd_status *status);
 

@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "pjrtd/v1/frame.pb-c.h"
 #include "service/attachment.h"
+#include "service/call.h"
 
 #define NS_A_SECOND UINT64_C(1000000000)
 /* The warning comes a tenth of the time before the end, at most this. */
@@ -28,13 +29,8 @@ static void tell(pjrtd_peer *peer, const char *message, uint64_t left_ns) {
   Pjrtd__V1__Notice notice = PJRTD__V1__NOTICE__INIT;
   notice.message = (char *)message;
   notice.idle_end_ns = left_ns;
-  pjrtd_frame_header header = {.payload_bytes = (uint32_t)pjrtd__v1__notice__get_packed_size(&notice),
-                               .kind = PJRTD_FRAME_NOTICE};
-  uint8_t *payload, *bulk;
   if (!peer->wants_notices || peer->gone || peer->failing) return;
-  if (!peer->transport->begin_frame(peer, &header, &payload, &bulk)) return;
-  pjrtd__v1__notice__pack(&notice, payload);
-  peer->transport->end_frame(peer);
+  pjrtd_send_frame(peer, &(pjrtd_frame_header){0}, PJRTD_FRAME_NOTICE, &notice.base);
 }
 
 static void warn(pjrtd_session *session, uint64_t now_ns, uint64_t left_ns) {

@@ -210,14 +210,7 @@ uint8_t *pjrtd_peer_item_place(pjrtd_peer *peer, uint64_t id, uint64_t done_byte
 static void grant(pjrtd_peer *peer, pjrtd_call *call) {
   Pjrtd__V1__Credit credit = PJRTD__V1__CREDIT__INIT;
   credit.bytes = call->inbound_consumed;
-  pjrtd_frame_header header = {.payload_bytes = (uint32_t)pjrtd__v1__credit__get_packed_size(&credit),
-                               .method = call->header.method,
-                               .kind = PJRTD_FRAME_CREDIT,
-                               .call = call->header.call};
-  uint8_t *payload, *bulk;
-  if (!peer->transport->begin_frame(peer, &header, &payload, &bulk)) return;
-  pjrtd__v1__credit__pack(&credit, payload);
-  peer->transport->end_frame(peer);
+  if (!pjrtd_send_frame(peer, &call->header, PJRTD_FRAME_CREDIT, &credit.base)) return;
   call->inbound_window += call->inbound_consumed;
   call->inbound_consumed = 0;
 }

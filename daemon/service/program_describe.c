@@ -54,8 +54,7 @@ static pjrtd_status *answer(pjrtd_peer *peer, const pjrtd_frame_header *header, 
   Pjrtd__V1__CompileReply reply = PJRTD__V1__COMPILE_REPLY__INIT;
   reply.description = &description;
   if (compile_ns) reply.compile_ns = *compile_ns;
-  uint8_t *bulk;
-  if (pjrtd_answer_begin(peer, header, compile_ns ? &reply.base : &description.base, 0, &bulk)) pjrtd_answer_end(peer);
+  pjrtd_answer(peer, header, compile_ns ? &reply.base : &description.base, NULL, 0);
   return PJRTD_OK;
 }
 

@@ -348,10 +348,8 @@ static void answer(run_call *run) {
   fill_reply(run, &reply, steps->steps, with_values);
   reply.stopped = steps->stopped;
   uint32_t bytes = with_values ? (uint32_t)steps->fetch_bytes : 0;
-  uint8_t *bulk;
-  if (!pjrtd_answer_begin(run->call.peer, &run->call.header, &reply.base, bytes, &bulk)) return;
-  if (bytes) memcpy(bulk, steps->values + (last - 1) * bytes, bytes);
-  pjrtd_answer_end(run->call.peer);
+  const uint8_t *values = bytes ? steps->values + (last - 1) * bytes : NULL;
+  pjrtd_answer(run->call.peer, &run->call.header, &reply.base, values, bytes);
 }
 
 /* ---- slices ---- */

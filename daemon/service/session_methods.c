@@ -183,8 +183,7 @@ static void answer_sync(pjrtd_peer *peer, const pjrtd_frame_header *header, uint
     pjrtd_error_message_fill(&error, peer->failure);
     reply.error = &error.message;
   }
-  uint8_t *bulk;
-  if (pjrtd_answer_begin(peer, header, &reply.base, 0, &bulk)) pjrtd_answer_end(peer);
+  pjrtd_answer(peer, header, &reply.base, NULL, 0);
   if (!peer->failed_call) return;
   pjrtd_status_destroy(peer->told_failure);
   peer->told_failure = PJRTD_TAKE(peer->failure);
