@@ -133,7 +133,7 @@ pjrtd_status *pjrtd_call_create(const pjrtd_request *request, size_t size_bytes,
                                                  peer->calls.count),
                                "wait for answers before sending more, or raise max_calls_in_flight"),
         1000000);
-  size_t holds_at = (size_bytes + 15) & ~(size_t)15;
+  size_t holds_at = pjrtd_call_aligned(size_bytes);
   size_t total_bytes = holds_at + num_holds * sizeof(pjrtd_hold) + request->header->bulk_bytes;
   if (peer->calls.count && peer->call_bytes + total_bytes > peer->runtime->settings->max_queued_bytes)
     return pjrtd_status_with_retry(

@@ -91,6 +91,10 @@ struct pjrtd_call {
   void (*abandon)(pjrtd_call *call, pjrtd_status *why);
 };
 
+/* Where what lies behind so many bytes of a call may begin. */
+static inline size_t pjrtd_call_aligned(size_t size_bytes) {
+  return (size_bytes + 15) & ~(size_t)15;
+}
 /* Allocates `size_bytes` (a struct that begins with a pjrtd_call) with room for `num_holds`, zeroed but for the call,
  * and enters it among the peer's. RESOURCE_EXHAUSTED when it has too many. `ready` as for operations. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_call_create(const pjrtd_request *request, size_t size_bytes, uint32_t num_holds,

@@ -141,6 +141,8 @@ static pjrtd_status *reserve(pjrtd_execute_work *work, const pjrtd_program_info 
 }
 
 pjrtd_status *pjrtd_execute_check(pjrtd_execute_work *work) {
+  const pjrtd_resource *program = &work->program->resource;
+  if (__builtin_expect(program->state == PJRTD_RESOURCE_FAILED, 0)) return pjrtd_status_retain(program->error);
   const pjrtd_program_info *info = work->program->info;
   PJRTD_TRY(check_counts(work, info));
   size_t next_inline = 0;

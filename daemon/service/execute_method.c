@@ -91,15 +91,11 @@ static void answer_with_copies(pjrtd_request *request, pjrtd_execute_work *work,
 static pjrtd_status *run_now(pjrtd_request *request, pjrtd_execute_work *work) {
   pjrtd_runtime *runtime = request->peer->runtime;
   PJRTD_TRY(pjrtd_execute_check(work));
-  pjrtd_status *status = pjrtd_execute_prepare(work);
-  if (status) return status;
-  pjrtd_execute_call call = {.args = work->device_args,
-                             .num_args = work->num_args,
-                             .non_donatable = work->non_donatable,
-                             .num_non_donatable = work->num_non_donatable};
+  PJRTD_TRY(pjrtd_execute_prepare(work));
+  const pjrtd_execute_call call = pjrtd_execute_call_of(work);
   bool pending;
   uint64_t started_ns = pjrtd_clock_now_ns();
-  status = pjrtd_executable_execute(work->program->executable, &call, work->device_outputs, &pending);
+  pjrtd_status *status = pjrtd_executable_execute(work->program->executable, &call, work->device_outputs, &pending);
   uint64_t execute_ns = pjrtd_clock_now_ns() - started_ns;
   work->program->measured_ns = execute_ns;
   pjrtd_share_charge(request->peer->session->share, work->program->info->devices[0]->index, execute_ns);
@@ -140,13 +136,7 @@ static void execute_fail(execute_call *execute, pjrtd_status *status) {
 
 static void execute_abandon(pjrtd_call *call, pjrtd_status *why) {
   execute_call *execute = (execute_call *)call;
-  /* What has not been made fails now: nobody has to wait for the plugin to find out. */
-  for (size_t i = 0; i < execute->work.num_outputs; i++) {
-    pjrtd_buffer *buffer = execute->work.outputs[i];
-    if (buffer && buffer->resource.state == PJRTD_RESOURCE_PENDING)
-      pjrtd_resource_set_failed(&buffer->resource, pjrtd_status_retain(why));
-  }
-  pjrtd_operation_give_back_failed(&call->operation);
+  pjrtd_execute_give_up(&execute->work, &call->operation, NULL, why);
   pjrtd_status_destroy(why);
   execute->abandoned = true;
   if (execute->submitted && execute->job.lane && pjrtd_lane_withdraw(execute->job.lane, &execute->job)) {
@@ -162,14 +152,11 @@ static void on_event(void *user, pjrtd_status *error);
  * event outstanding nothing may be freed. */
 static void execute_run(pjrtd_job *job) {
   execute_call *execute = (execute_call *)((char *)job - offsetof(execute_call, job));
-  pjrtd_execute_call call = {.args = execute->work.device_args,
-                             .num_args = execute->work.num_args,
-                             .non_donatable = execute->work.non_donatable,
-                             .num_non_donatable = execute->work.num_non_donatable,
-                             .done = on_event,
-                             .user = execute};
   execute->error = pjrtd_execute_prepare(&execute->work);
   if (execute->error) return;
+  pjrtd_execute_call call = pjrtd_execute_call_of(&execute->work);
+  call.done = on_event;
+  call.user = execute;
   execute->started_ns = pjrtd_clock_now_ns();
   execute->error = pjrtd_executable_execute(execute->work.program->executable, &call, execute->work.device_outputs,
                                             &execute->pending);
@@ -291,9 +278,7 @@ static void execute_ready(pjrtd_operation *operation) {
   if (pjrtd_call_park(&execute->call)) return;
   pjrtd_execute_work *work = &execute->work;
   pjrtd_runtime *runtime = execute->call.runtime;
-  const pjrtd_resource *program = &work->program->resource;
-  pjrtd_status *status =
-      program->state == PJRTD_RESOURCE_FAILED ? pjrtd_status_retain(program->error) : pjrtd_execute_check(work);
+  pjrtd_status *status = pjrtd_execute_check(work);
   if (!status) {
     const pjrtd_program_info *info = work->program->info;
     work->device_outputs = pjrtd_calloc(info->num_outputs * info->num_devices, sizeof *work->device_outputs);
@@ -325,7 +310,7 @@ static void execute_ready(pjrtd_operation *operation) {
 
 /* What must outlive the request goes behind the call. */
 static pjrtd_status *wait_for_it(pjrtd_request *request, const pjrtd_execute_work *now) {
-  size_t call_bytes = (sizeof(execute_call) + 15) & ~(size_t)15;
+  size_t call_bytes = pjrtd_call_aligned(sizeof(execute_call));
   execute_call *execute;
   PJRTD_TRY(pjrtd_call_create(request, call_bytes + pjrtd_execute_kept_bytes(now), pjrtd_execute_num_holds(now),
                               execute_ready, execute_abandon, &execute));
@@ -345,20 +330,12 @@ pjrtd_status *pjrtd_handle_execute(pjrtd_request *request) {
   pjrtd_execute_work work;
   pjrtd_status *status = pjrtd_execute_resolve(request, request->message, false, &arrays, &work);
   if (!status) {
-    if (is_cpu(request->peer->runtime) && can_run_now(&work)) {
-      status = run_now(request, &work);
-    } else {
-      status = wait_for_it(request, &work);
-      if (!status) { /* the call has the outputs' references */
-        pjrtd_free(arrays.block);
-        return PJRTD_OK;
-      }
-    }
-    if (status) {
-      status = pjrtd_status_with_origin(pjrtd_execute_explain(&work, status), request->header->call);
-      pjrtd_execute_poison(&work, status);
-    }
-    pjrtd_execute_release(&work);
+    bool now = is_cpu(request->peer->runtime) && can_run_now(&work);
+    status = now ? run_now(request, &work) : wait_for_it(request, &work);
+    if (status)
+      status = pjrtd_execute_refuse(request, &work, status);
+    else if (now)
+      pjrtd_execute_release(&work); /* otherwise the call has the references */
   }
   pjrtd_free(arrays.block);
   return status;

@@ -191,8 +191,11 @@ pjrtd_status *pjrtd_execute_resolve(pjrtd_request *request, const Pjrtd__V1__Exe
   else
     status = naming;
   if (!status) status = feed_back(request, wanted, repeated, work);
-  if (!status) return PJRTD_OK;
-  status = pjrtd_status_with_origin(status, request->header->call);
+  return status ? pjrtd_execute_refuse(request, work, status) : PJRTD_OK;
+}
+
+pjrtd_status *pjrtd_execute_refuse(const pjrtd_request *request, pjrtd_execute_work *work, pjrtd_status *status) {
+  status = pjrtd_status_with_origin(pjrtd_execute_explain(work, status), request->header->call);
   pjrtd_execute_poison(work, status);
   pjrtd_execute_release(work);
   return status;
@@ -201,6 +204,15 @@ pjrtd_status *pjrtd_execute_resolve(pjrtd_request *request, const Pjrtd__V1__Exe
 void pjrtd_execute_poison(pjrtd_execute_work *work, pjrtd_status *error) {
   for (size_t i = 0; i < work->num_outputs; i++)
     if (work->outputs[i]) pjrtd_resource_set_failed(&work->outputs[i]->resource, pjrtd_status_retain(error));
+}
+
+void pjrtd_execute_give_up(pjrtd_execute_work *work, pjrtd_operation *operation, const bool *but, pjrtd_status *why) {
+  for (size_t i = 0; i < work->num_outputs; i++) {
+    pjrtd_buffer *buffer = work->outputs[i];
+    if (buffer && buffer->resource.state == PJRTD_RESOURCE_PENDING && !(but && but[i]))
+      pjrtd_resource_set_failed(&buffer->resource, pjrtd_status_retain(why));
+  }
+  pjrtd_operation_give_back_failed(operation);
 }
 
 void pjrtd_execute_release(pjrtd_execute_work *work) {

@@ -3,16 +3,20 @@
 
 #include <string.h>
 
-bool pjrtd_execute_is_stacked(const pjrtd_execute_work *work, size_t position) {
-  size_t low = 0, high = work->num_stacked;
+static bool contains(const int64_t *increasing, size_t count, int64_t wanted) {
+  size_t low = 0, high = count;
   while (low < high) {
     size_t middle = (low + high) / 2;
-    if (work->stacked[middle] < position)
+    if (increasing[middle] < wanted)
       low = middle + 1;
     else
       high = middle;
   }
-  return low < work->num_stacked && work->stacked[low] == position;
+  return low < count && increasing[low] == wanted;
+}
+
+bool pjrtd_execute_is_stacked(const pjrtd_execute_work *work, size_t position) {
+  return contains(work->stacked, work->num_stacked, (int64_t)position);
 }
 
 bool pjrtd_execute_is_donated(const pjrtd_execute_work *work, size_t position) {
@@ -20,16 +24,8 @@ bool pjrtd_execute_is_donated(const pjrtd_execute_work *work, size_t position) {
   if (!info->any_donated || !info->num_args) return false;
   size_t index = position % info->num_args;
   /* Of what is stacked, a step gets a copy of its own. */
-  if (!info->args[index].donated || (work->num_stacked && pjrtd_execute_is_stacked(work, position))) return false;
-  size_t low = 0, high = work->num_non_donatable;
-  while (low < high) {
-    size_t middle = (low + high) / 2;
-    if (work->non_donatable[middle] < (int64_t)index)
-      low = middle + 1;
-    else
-      high = middle;
-  }
-  return low == work->num_non_donatable || work->non_donatable[low] != (int64_t)index;
+  return info->args[index].donated && !pjrtd_execute_is_stacked(work, position) &&
+         !contains(work->non_donatable, work->num_non_donatable, (int64_t)index);
 }
 
 pjrtd_status *pjrtd_execute_prepare(pjrtd_execute_work *work) {
@@ -53,6 +49,13 @@ pjrtd_status *pjrtd_execute_prepare(pjrtd_execute_work *work) {
     }
   }
   return PJRTD_OK;
+}
+
+pjrtd_execute_call pjrtd_execute_call_of(const pjrtd_execute_work *work) {
+  return (pjrtd_execute_call){.args = work->device_args,
+                              .num_args = work->num_args,
+                              .non_donatable = work->non_donatable,
+                              .num_non_donatable = work->num_non_donatable};
 }
 
 void pjrtd_execute_unprepare(pjrtd_execute_work *work) {

@@ -37,7 +37,7 @@ typedef struct {
   int64_t *non_donatable;
   size_t num_non_donatable;
   /* Positions, increasing, of arguments that have a value for each step of a run. */
-  const uint32_t *stacked;
+  const int64_t *stacked;
   size_t num_stacked;
   uint64_t sets_of_outputs;      /* that there are at one time: a run's next step has its own beside the last one's */
   pjrtd_reservation reservation; /* of what it will make, while it runs */
@@ -74,14 +74,23 @@ uint32_t pjrtd_execute_num_holds(const pjrtd_execute_work *work);
 void pjrtd_execute_hold(const pjrtd_execute_work *work, pjrtd_operation *operation);
 /* Fails all outputs. */
 void pjrtd_execute_poison(pjrtd_execute_work *work, pjrtd_status *error);
+/* A resolved request that comes to nothing: fails all outputs with `status` (taken and returned), and releases. */
+PJRTD_MUST_USE pjrtd_status *pjrtd_execute_refuse(const pjrtd_request *request, pjrtd_execute_work *work,
+                                                  pjrtd_status *status);
+/* A call that nobody wants any more: fails the outputs that are not made, but for those where `but` (NULL: none) says
+ * so; nobody has to wait for the plugin to find out. */
+void pjrtd_execute_give_up(pjrtd_execute_work *work, pjrtd_operation *operation, const bool *but, pjrtd_status *why);
+/* What the plugin is asked to run, of a prepared work. */
+pjrtd_execute_call pjrtd_execute_call_of(const pjrtd_execute_work *work);
 /* Gives up the references to outputs and slots' buffers, what was kept, and what is reserved. */
 void pjrtd_execute_release(pjrtd_execute_work *work);
 
 bool pjrtd_execute_is_stacked(const pjrtd_execute_work *work, size_t position);
 /* Whether this execution may consume the argument at `position`. The program is READY. */
 bool pjrtd_execute_is_donated(const pjrtd_execute_work *work, size_t position);
-/* Checks everything against the program (which is READY) and the buffers (which are held): count, element type,
- * dimensions, device, liveness, donation, memory, which is reserved. Nothing has happened on failure. Loop thread. */
+/* Checks everything against the program (which is READY, or FAILED, for its error) and the buffers (which are held):
+ * count, element type, dimensions, device, liveness, donation, memory, which is reserved. Nothing has happened on
+ * failure. Loop thread. */
 PJRTD_MUST_USE pjrtd_status *pjrtd_execute_check(pjrtd_execute_work *work);
 /* Where a failure is of memory: tells all about that (memory_report.h). */
 PJRTD_MUST_USE pjrtd_status *pjrtd_execute_explain(const pjrtd_execute_work *work, pjrtd_status *error);

@@ -132,7 +132,6 @@ static pjrtd_status *check_feeds(const run_call *run) {
 /* A donated argument has its buffer for itself, in the second step too. */
 static pjrtd_status *check_shared(run_call *run) {
   const pjrtd_execute_work *work = &run->work;
-  memset(run->args, 0, work->num_args * sizeof *run->args);
   PJRTD_AUTO_FREE uint32_t *users = pjrtd_calloc(run->run.num_outputs + 1, sizeof *users);
   if (!users) return pjrtd_status_oom();
   for (size_t i = 0; i < work->num_args; i++)
@@ -163,17 +162,10 @@ static pjrtd_status *check_until(const run_call *run) {
 
 /* ---- setting up ---- */
 
-static const pjrtd_tensor_type *type_given(const pjrtd_execute_work *work, uint32_t position) {
-  if (work->args[position]) return pjrtd_device_buffer_type(work->args[position]->device_buffer);
+static const struct pjrtd_inline_argument *find_inline(const pjrtd_execute_work *work, int64_t position) {
   size_t at = 0;
   while (work->inline_args[at].position != position) at++;
-  return &work->inline_args[at].type;
-}
-
-static const uint8_t *data_inline(const pjrtd_execute_work *work, uint32_t position) {
-  size_t at = 0;
-  while (work->inline_args[at].position != position) at++;
-  return work->inline_args[at].data;
+  return &work->inline_args[at];
 }
 
 /* How many steps there are values for. */
@@ -181,9 +173,12 @@ static pjrtd_status *limit_steps(run_call *run) {
   const pjrtd_execute_work *work = &run->work;
   uint64_t least = UINT64_MAX;
   for (size_t i = 0; i < work->num_stacked; i++) {
-    uint64_t steps = (uint64_t)type_given(work, work->stacked[i])->dims[0];
+    const pjrtd_buffer *buffer = work->args[work->stacked[i]];
+    const pjrtd_tensor_type *type =
+        buffer ? pjrtd_device_buffer_type(buffer->device_buffer) : &find_inline(work, work->stacked[i])->type;
+    uint64_t steps = (uint64_t)type->dims[0];
     if (run->steps_wanted > steps)
-      return PJRTD_INVALID("argument %u is stacked for %" PRIu64 " steps, the run is to make %" PRIu64,
+      return PJRTD_INVALID("argument %" PRId64 " is stacked for %" PRIu64 " steps, the run is to make %" PRIu64,
                            work->stacked[i], steps, run->steps_wanted);
     if (steps < least) least = steps;
   }
@@ -196,12 +191,12 @@ static pjrtd_status *set_up_stacked(run_call *run) {
   pjrtd_execute_work *work = &run->work;
   const pjrtd_program_info *info = work->program->info;
   for (size_t i = 0; i < work->num_stacked; i++) {
-    uint32_t position = work->stacked[i];
+    uint32_t position = (uint32_t)work->stacked[i];
     const pjrtd_program_tensor *wanted = &info->args[position % info->num_args];
     run->stacked[i] = (pjrtd_run_stacked){.position = position, .type = wanted->type, .bytes = wanted->host_bytes};
     pjrtd_buffer *buffer = work->args[position];
     if (!buffer) {
-      run->stacked[i].data = data_inline(work, position);
+      run->stacked[i].data = find_inline(work, position)->data;
       continue;
     }
     const uint8_t *view =
@@ -219,9 +214,8 @@ static pjrtd_status *set_up_stacked(run_call *run) {
 
 static pjrtd_status *set_up(run_call *run) {
   pjrtd_execute_work *work = &run->work;
-  const pjrtd_program *program = work->program;
-  if (program->resource.state == PJRTD_RESOURCE_FAILED) return pjrtd_status_retain(program->resource.error);
   PJRTD_TRY(pjrtd_execute_check(work));
+  const pjrtd_program *program = work->program;
   const pjrtd_program_info *info = program->info;
   pjrtd_run_steps *steps = &run->run;
   steps->executable = program->executable;
@@ -232,18 +226,16 @@ static pjrtd_status *set_up(run_call *run) {
   PJRTD_TRY(check_shared(run));
   PJRTD_TRY(check_until(run));
   PJRTD_TRY(set_up_stacked(run));
-  for (size_t i = 0; i < work->num_fetch; i++)
-    steps->fetch_bytes += info->outputs[work->fetch[i] % info->num_outputs].host_bytes;
-  steps->max_items = PJRTD_RUN_MAX_ITEMS;
+  run->parts = pjrtd_malloc(work->num_fetch * (sizeof *run->parts + sizeof *run->fetched) + 1);
+  if (!run->parts) return pjrtd_status_oom();
+  run->fetched = (Pjrtd__V1__FetchedTensor **)(run->parts + work->num_fetch);
+  steps->fetch_bytes = pjrtd_execute_describe_fetched(work, run->parts, run->fetched);
+  steps->max_items = steps->every ? PJRTD_RUN_MAX_ITEMS : 1;
   if (steps->fetch_bytes * steps->max_items > PJRTD_RUN_VALUES_BYTES)
     steps->max_items = (size_t)(PJRTD_RUN_VALUES_BYTES / steps->fetch_bytes);
-  if (!steps->every && steps->max_items > 1) steps->max_items = 1;
   steps->values = pjrtd_malloc(steps->max_items * steps->fetch_bytes + 1);
-  run->parts = pjrtd_malloc(work->num_fetch * (sizeof *run->parts + sizeof *run->fetched) + 1);
   work->device_outputs = pjrtd_calloc(2 * steps->num_outputs + 1, sizeof *work->device_outputs);
-  if (!steps->values || !run->parts || !work->device_outputs) return pjrtd_status_oom();
-  run->fetched = (Pjrtd__V1__FetchedTensor **)(run->parts + work->num_fetch);
-  pjrtd_execute_describe_fetched(work, run->parts, run->fetched);
+  if (!steps->values || !work->device_outputs) return pjrtd_status_oom();
   steps->last = work->device_outputs;
   steps->next = work->device_outputs + steps->num_outputs;
   return PJRTD_OK;
@@ -438,12 +430,7 @@ static void run_ready(pjrtd_operation *operation) {
 static void run_abandon(pjrtd_call *call, pjrtd_status *why) {
   run_call *run = (run_call *)call;
   atomic_store_explicit(&run->run.stop, true, memory_order_relaxed);
-  for (size_t i = 0; i < run->work.num_outputs; i++) {
-    pjrtd_buffer *buffer = run->work.outputs[i];
-    if (buffer && !run->slot_has[i] && buffer->resource.state == PJRTD_RESOURCE_PENDING)
-      pjrtd_resource_set_failed(&buffer->resource, pjrtd_status_retain(why));
-  }
-  pjrtd_operation_give_back_failed(&call->operation);
+  pjrtd_execute_give_up(&run->work, &call->operation, run->slot_has, why);
   if (run->submitted && pjrtd_lane_withdraw(run->job.lane, &run->job)) {
     pjrtd_runtime_job_ended(call->runtime);
     run->submitted = false;
@@ -471,30 +458,26 @@ static pjrtd_status *check_request(const Pjrtd__V1__RunRequest *wanted, const pj
   return PJRTD_OK;
 }
 
-static size_t aligned(size_t bytes) {
-  return (bytes + 15) & ~(size_t)15;
-}
-
 static pjrtd_status *start(pjrtd_request *request, const pjrtd_execute_work *now) {
   const Pjrtd__V1__RunRequest *wanted = request->message;
   PJRTD_TRY(check_request(wanted, now));
-  size_t stacked = wanted->n_stacked, work_bytes = aligned(pjrtd_execute_kept_bytes(now));
-  size_t bytes = aligned(sizeof(run_call)) + work_bytes +
-                 stacked * (sizeof(pjrtd_run_stacked) + sizeof(pjrtd_staging *) + sizeof(uint32_t)) +
+  size_t stacked = wanted->n_stacked, work_bytes = pjrtd_call_aligned(pjrtd_execute_kept_bytes(now));
+  size_t bytes = pjrtd_call_aligned(sizeof(run_call)) + work_bytes +
+                 stacked * (sizeof(pjrtd_run_stacked) + sizeof(pjrtd_staging *) + sizeof(int64_t)) +
                  now->num_args * (sizeof(pjrtd_device_buffer *) + sizeof(uint32_t)) + now->num_outputs + 64;
   run_call *run;
   PJRTD_TRY(pjrtd_call_create(request, bytes, pjrtd_execute_num_holds(now), run_ready, run_abandon, &run));
-  char *block = (char *)run + aligned(sizeof *run);
+  char *block = (char *)run + pjrtd_call_aligned(sizeof *run);
   pjrtd_status *status = pjrtd_execute_keep(request, now, block, &run->work);
   block += work_bytes;
   run->stacked = (void *)block;
   run->copies = (void *)(run->stacked + stacked);
-  run->args = (void *)(run->copies + stacked);
+  int64_t *positions = (void *)(run->copies + stacked);
+  run->args = (void *)(positions + stacked);
   run->fed_by = (void *)(run->args + now->num_args);
-  uint32_t *positions = run->fed_by + now->num_args;
-  run->slot_has = (void *)(positions + stacked);
+  run->slot_has = (void *)(run->fed_by + now->num_args);
   if (!status) {
-    if (stacked) memcpy(positions, wanted->stacked, stacked * sizeof *positions);
+    for (size_t i = 0; i < stacked; i++) positions[i] = wanted->stacked[i];
     run->work.stacked = positions;
     run->work.num_stacked = stacked;
     status = map_feeds(run, wanted->step);
@@ -534,11 +517,7 @@ pjrtd_status *pjrtd_handle_execute_run(pjrtd_request *request) {
   pjrtd_status *status = pjrtd_execute_resolve(request, wanted->step, true, &arrays, &work);
   if (!status) {
     status = start(request, &work);
-    if (status) {
-      status = pjrtd_status_with_origin(status, request->header->call);
-      pjrtd_execute_poison(&work, status);
-      pjrtd_execute_release(&work);
-    }
+    if (status) status = pjrtd_execute_refuse(request, &work, status);
   }
   pjrtd_free(arrays.block);
   return status;
