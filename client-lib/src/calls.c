@@ -179,7 +179,8 @@ static void queue_callback(pjrtc_client *client, pjrtc_future *call) {
   client->last_callback = call;
 }
 
-void pjrtc_call_drop_results(pjrtc_future *call) {
+/* Takes back the memory that the library allocated for results of a call that fails or is let go. */
+static void drop_results(pjrtc_future *call) {
   if (call->sink.allocated) pjrtc_call_drop_download(call);
   if (call->method == PJRTC_METHOD_execute_run) pjrtc_call_drop_run(call);
 }
@@ -208,7 +209,7 @@ void pjrtc_call_complete(pjrtc_client *client, pjrtc_future *call, pjrtc_failure
     pjrtc_driver_wake(client, NULL);
     return;
   }
-  if (call->failure) pjrtc_call_drop_results(call);
+  if (call->failure) drop_results(call);
   atomic_store_explicit(&call->done, true, memory_order_release);
   queue_callback(client, call);
   pjrtc_driver_wake(client, call);
@@ -252,7 +253,7 @@ void pjrtc_call_let_go(pjrtc_client *client, pjrtc_future *call) {
   if (client->outbox.item_call == call) pjrtc_outbox_remove_source(client, call);
   pjrtc_client_wait_unpinned(client, call);
   if (call->callback_queued) unqueue_callback(client, call);
-  if (call->listed) pjrtc_call_drop_results(call);
+  if (call->listed) drop_results(call);
   client->num_held--;
   call->held = false;
   call->callback = NULL;

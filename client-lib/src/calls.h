@@ -37,9 +37,8 @@ void pjrtc_calls_note_quiet_failure(pjrtc_client *client, pjrtc_failure *failure
 
 /* Every quiet call up to that count has ended. */
 void pjrtc_calls_note_quiet_ended(pjrtc_client *client, uint64_t quiet_sent);
-/* Takes back the memory that the library allocated for results of a call that fails or is let go. */
-void pjrtc_call_drop_results(pjrtc_future *call);
-/* The same of a download (op_download.c), and of a run (op_run.c). */
+/* Take back the memory that the library allocated for results of a call that fails or is let go: of a download
+ * (op_download.c), and of a run (op_run.c). */
 void pjrtc_call_drop_download(pjrtc_future *call);
 void pjrtc_call_drop_run(pjrtc_future *call);
 

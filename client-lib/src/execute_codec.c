@@ -51,7 +51,7 @@ static pjrtc_failure *of_argument(size_t position, pjrtc_failure *failure) {
   return outer;
 }
 
-pjrtc_failure *pjrtc_execute_request_check(const pjrtc_execute_request *request, uint32_t max_inline_bytes,
+pjrtc_failure *pjrtc_execute_request_check(const pjrtc_execute_options *request, bool is_run, uint32_t max_inline_bytes,
                                            uint64_t *out_inline_bytes) {
   uint64_t total = 0;
   for (size_t i = 0; i < request->num_args; i++) {
@@ -73,7 +73,7 @@ pjrtc_failure *pjrtc_execute_request_check(const pjrtc_execute_request *request,
       return pjrtc_failure_make(PJRTC_INVALID_ARGUMENT, NULL,
                                 "the positions to fetch must increase: %" PRIu32 " follows %" PRIu32,
                                 request->fetch[i].position, request->fetch[i - 1].position);
-  for (size_t i = 0; i < request->num_feed_back && !request->is_run; i++)
+  for (size_t i = 0; i < request->num_feed_back && !is_run; i++)
     if (!request->feed_back[i].slot)
       return pjrtc_failure_make(PJRTC_INVALID_ARGUMENT, NULL, "feed_back[%zu] names no slot", i);
   *out_inline_bytes = total;
@@ -86,13 +86,9 @@ static size_t dims_size(const pjrtc_type *type) {
   return size;
 }
 
-static size_t bytes_field_size(size_t content) {
-  return 1 + pjrtc_varint_size(content) + content;
-}
-
 static size_t type_size(const pjrtc_type *type) {
   size_t dims = dims_size(type);
-  return 1 + pjrtc_varint_size(type->dtype) + (type->rank ? bytes_field_size(dims) : 0);
+  return 1 + pjrtc_varint_size(type->dtype) + (type->rank ? pjrtc_bytes_size(dims) : 0);
 }
 
 static uint64_t data_bytes_of(const pjrtc_type *type) {
@@ -103,25 +99,24 @@ static uint64_t data_bytes_of(const pjrtc_type *type) {
 
 static size_t inline_size(size_t position, const pjrtc_argument *arg) {
   uint64_t data_bytes = data_bytes_of(&arg->type);
-  return (position ? 1 + pjrtc_varint_size(position) : 0) + bytes_field_size(type_size(&arg->type)) +
-         (data_bytes ? 1 + pjrtc_varint_size(data_bytes) : 0);
+  return pjrtc_number_size(position) + pjrtc_bytes_size(type_size(&arg->type)) + pjrtc_number_size(data_bytes);
 }
 
 /* A SlotArgument, or a FeedBack. */
 static size_t slot_size(size_t position, size_t name_bytes) {
-  return (position ? 1 + pjrtc_varint_size(position) : 0) + (name_bytes ? bytes_field_size(name_bytes) : 0);
+  return pjrtc_number_size(position) + (name_bytes ? pjrtc_bytes_size(name_bytes) : 0);
 }
 
 static size_t feed_back_size(const pjrtc_feed_back *feed_back) {
   if (feed_back->slot) return slot_size(feed_back->output, strlen(feed_back->slot));
-  return slot_size(feed_back->output, 0) + (feed_back->argument ? 1 + pjrtc_varint_size(feed_back->argument) : 0);
+  return slot_size(feed_back->output, 0) + pjrtc_number_size(feed_back->argument);
 }
 
 typedef struct {
   size_t args, outputs, fetch, non_donatable;
 } packed_sizes;
 
-static packed_sizes packed_sizes_of(const pjrtc_execute_request *request) {
+static packed_sizes packed_sizes_of(const pjrtc_execute_options *request) {
   packed_sizes sizes = {0};
   for (size_t i = 0; i < request->num_args; i++) sizes.args += pjrtc_varint_size(request->args[i].buffer);
   for (size_t i = 0; i < request->num_outputs; i++) sizes.outputs += pjrtc_varint_size(request->outputs[i]);
@@ -131,75 +126,66 @@ static packed_sizes packed_sizes_of(const pjrtc_execute_request *request) {
   return sizes;
 }
 
-size_t pjrtc_execute_request_size(const pjrtc_execute_request *request) {
+size_t pjrtc_execute_request_size(const pjrtc_execute_options *request) {
   packed_sizes sizes = packed_sizes_of(request);
   size_t total = 1 + pjrtc_varint_size(request->program);
-  if (request->num_args) total += bytes_field_size(sizes.args);
-  if (request->num_outputs) total += bytes_field_size(sizes.outputs);
-  if (request->num_fetch) total += bytes_field_size(sizes.fetch);
+  if (request->num_args) total += pjrtc_bytes_size(sizes.args);
+  if (request->num_outputs) total += pjrtc_bytes_size(sizes.outputs);
+  if (request->num_fetch) total += pjrtc_bytes_size(sizes.fetch);
   for (size_t i = 0; i < request->num_args; i++) {
     const pjrtc_argument *arg = &request->args[i];
     if (is_inline(arg))
-      total += bytes_field_size(inline_size(i, arg));
+      total += pjrtc_bytes_size(inline_size(i, arg));
     else if (arg->slot)
-      total += bytes_field_size(slot_size(i, strlen(arg->slot)));
+      total += pjrtc_bytes_size(slot_size(i, strlen(arg->slot)));
   }
-  for (size_t i = 0; i < request->num_feed_back; i++) total += bytes_field_size(feed_back_size(&request->feed_back[i]));
-  if (request->num_non_donatable) total += bytes_field_size(sizes.non_donatable);
+  for (size_t i = 0; i < request->num_feed_back; i++) total += pjrtc_bytes_size(feed_back_size(&request->feed_back[i]));
+  if (request->num_non_donatable) total += pjrtc_bytes_size(sizes.non_donatable);
   return total;
 }
 
 static uint8_t *write_inline(uint8_t *out, size_t position, const pjrtc_argument *arg) {
-  out = pjrtc_tag_put(out, REQUEST_INLINE_ARGS, PJRTC_WIRE_BYTES);
-  out = pjrtc_varint_put(out, inline_size(position, arg));
-  if (position) out = pjrtc_varint_put(pjrtc_tag_put(out, INLINE_POSITION, PJRTC_WIRE_VARINT), position);
-  out = pjrtc_tag_put(out, INLINE_TYPE, PJRTC_WIRE_BYTES);
-  out = pjrtc_varint_put(out, type_size(&arg->type));
+  out = pjrtc_bytes_begin(out, REQUEST_INLINE_ARGS, inline_size(position, arg));
+  out = pjrtc_number_put(out, INLINE_POSITION, position);
+  out = pjrtc_bytes_begin(out, INLINE_TYPE, type_size(&arg->type));
   out = pjrtc_varint_put(pjrtc_tag_put(out, TYPE_DTYPE, PJRTC_WIRE_VARINT), arg->type.dtype);
   if (arg->type.rank) {
-    out = pjrtc_varint_put(pjrtc_tag_put(out, TYPE_DIMS, PJRTC_WIRE_BYTES), dims_size(&arg->type));
+    out = pjrtc_bytes_begin(out, TYPE_DIMS, dims_size(&arg->type));
     for (uint32_t i = 0; i < arg->type.rank; i++) out = pjrtc_varint_put(out, (uint64_t)arg->type.dims[i]);
   }
-  uint64_t data_bytes = data_bytes_of(&arg->type);
-  if (data_bytes) out = pjrtc_varint_put(pjrtc_tag_put(out, INLINE_DATA_BYTES, PJRTC_WIRE_VARINT), data_bytes);
-  return out;
+  return pjrtc_number_put(out, INLINE_DATA_BYTES, data_bytes_of(&arg->type));
 }
 
 static uint8_t *write_slot(uint8_t *out, unsigned field, size_t position, const char *name) {
   size_t name_bytes = strlen(name);
-  out = pjrtc_tag_put(out, field, PJRTC_WIRE_BYTES);
-  out = pjrtc_varint_put(out, slot_size(position, name_bytes));
-  if (position) out = pjrtc_varint_put(pjrtc_tag_put(out, SLOT_POSITION, PJRTC_WIRE_VARINT), position);
+  out = pjrtc_bytes_begin(out, field, slot_size(position, name_bytes));
+  out = pjrtc_number_put(out, SLOT_POSITION, position);
   if (!name_bytes) return out;
-  out = pjrtc_varint_put(pjrtc_tag_put(out, SLOT_NAME, PJRTC_WIRE_BYTES), name_bytes);
+  out = pjrtc_bytes_begin(out, SLOT_NAME, name_bytes);
   memcpy(out, name, name_bytes);
   return out + name_bytes;
 }
 
 static uint8_t *write_feed_back(uint8_t *out, const pjrtc_feed_back *feed_back) {
   if (feed_back->slot) return write_slot(out, REQUEST_FEED_BACK, feed_back->output, feed_back->slot);
-  out = pjrtc_tag_put(out, REQUEST_FEED_BACK, PJRTC_WIRE_BYTES);
-  out = pjrtc_varint_put(out, feed_back_size(feed_back));
-  if (feed_back->output)
-    out = pjrtc_varint_put(pjrtc_tag_put(out, SLOT_POSITION, PJRTC_WIRE_VARINT), feed_back->output);
-  if (feed_back->argument)
-    out = pjrtc_varint_put(pjrtc_tag_put(out, FEED_BACK_ARGUMENT, PJRTC_WIRE_VARINT), feed_back->argument);
-  return out;
+  out = pjrtc_bytes_begin(out, REQUEST_FEED_BACK, feed_back_size(feed_back));
+  out = pjrtc_number_put(out, SLOT_POSITION, feed_back->output);
+  return pjrtc_number_put(out, FEED_BACK_ARGUMENT, feed_back->argument);
 }
 
-uint8_t *pjrtc_execute_request_write(const pjrtc_execute_request *request, uint8_t *out) {
+uint8_t *pjrtc_execute_request_write(const pjrtc_execute_options *request, uint8_t *out) {
   packed_sizes sizes = packed_sizes_of(request);
   out = pjrtc_varint_put(pjrtc_tag_put(out, REQUEST_PROGRAM, PJRTC_WIRE_VARINT), request->program);
   if (request->num_args) {
-    out = pjrtc_varint_put(pjrtc_tag_put(out, REQUEST_ARGS, PJRTC_WIRE_BYTES), sizes.args);
+    out = pjrtc_bytes_begin(out, REQUEST_ARGS, sizes.args);
     for (size_t i = 0; i < request->num_args; i++) out = pjrtc_varint_put(out, request->args[i].buffer);
   }
   if (request->num_outputs) {
-    out = pjrtc_varint_put(pjrtc_tag_put(out, REQUEST_OUTPUTS, PJRTC_WIRE_BYTES), sizes.outputs);
+    out = pjrtc_bytes_begin(out, REQUEST_OUTPUTS, sizes.outputs);
     for (size_t i = 0; i < request->num_outputs; i++) out = pjrtc_varint_put(out, request->outputs[i]);
   }
   if (request->num_fetch) {
-    out = pjrtc_varint_put(pjrtc_tag_put(out, REQUEST_FETCH, PJRTC_WIRE_BYTES), sizes.fetch);
+    out = pjrtc_bytes_begin(out, REQUEST_FETCH, sizes.fetch);
     for (size_t i = 0; i < request->num_fetch; i++) out = pjrtc_varint_put(out, request->fetch[i].position);
   }
   for (size_t i = 0; i < request->num_args; i++)
@@ -208,13 +194,13 @@ uint8_t *pjrtc_execute_request_write(const pjrtc_execute_request *request, uint8
     if (request->args[i].slot) out = write_slot(out, REQUEST_SLOT_ARGS, i, request->args[i].slot);
   for (size_t i = 0; i < request->num_feed_back; i++) out = write_feed_back(out, &request->feed_back[i]);
   if (request->num_non_donatable) {
-    out = pjrtc_varint_put(pjrtc_tag_put(out, REQUEST_NON_DONATABLE, PJRTC_WIRE_BYTES), sizes.non_donatable);
+    out = pjrtc_bytes_begin(out, REQUEST_NON_DONATABLE, sizes.non_donatable);
     for (size_t i = 0; i < request->num_non_donatable; i++) out = pjrtc_varint_put(out, request->non_donatable[i]);
   }
   return out;
 }
 
-uint8_t *pjrtc_execute_request_write_data(const pjrtc_execute_request *request, uint8_t *out) {
+uint8_t *pjrtc_execute_request_write_data(const pjrtc_execute_options *request, uint8_t *out) {
   for (size_t i = 0; i < request->num_args; i++) {
     const pjrtc_argument *arg = &request->args[i];
     if (!is_inline(arg)) continue;

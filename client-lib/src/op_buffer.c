@@ -79,33 +79,20 @@ pjrtc_code pjrtc_stat(pjrtc_client *client, uint64_t buffer, pjrtc_buffer_info *
 
 /* ---- Delete ---- */
 
-static pjrtc_failure *start_delete(pjrtc_client *client, const uint64_t *buffers, size_t num_buffers, bool quiet,
-                                   pjrtc_future **out_call) {
+static Pjrtd__V1__DeleteRequest delete_of(const uint64_t *buffers, size_t num_buffers) {
   Pjrtd__V1__DeleteRequest message = PJRTD__V1__DELETE_REQUEST__INIT;
   message.n_buffers = num_buffers;
   message.buffers = (uint64_t *)buffers;
-  pjrtc_request request = {.method = PJRTC_METHOD_buffer_delete, .quiet = quiet};
-  pjrtc_failure *failure = pjrtc_op_begin(client, &request, &message.base, out_call);
-  if (failure) return failure;
-  pjrtc_call_commit(client, &request, *out_call);
-  return NULL;
+  return message;
 }
 
 pjrtc_code pjrtc_delete_start(pjrtc_client *client, const uint64_t *buffers, size_t num_buffers,
                               pjrtc_future **out_future, pjrtc_error *error) {
-  if (out_future) *out_future = NULL;
-  pjrtc_failure *failure = pjrtc_op_enter(client, false);
-  if (failure) return pjrtc_failure_finish(failure, error);
-  pjrtc_future *call;
-  failure = start_delete(client, buffers, num_buffers, !out_future, &call);
-  return pjrtc_op_give(client, failure, call, out_future, error);
+  Pjrtd__V1__DeleteRequest message = delete_of(buffers, num_buffers);
+  return pjrtc_op_start(client, NULL, PJRTC_METHOD_buffer_delete, &message.base, out_future, error);
 }
 
 pjrtc_code pjrtc_delete(pjrtc_client *client, const uint64_t *buffers, size_t num_buffers, pjrtc_error *error) {
-  pjrtc_failure *failure = pjrtc_op_enter(client, true);
-  if (failure) return pjrtc_failure_finish(failure, error);
-  pjrtc_future *call;
-  failure = start_delete(client, buffers, num_buffers, false, &call);
-  if (!failure) failure = pjrtc_op_wait(client, call, 0);
-  return pjrtc_op_leave(client, failure, error);
+  Pjrtd__V1__DeleteRequest message = delete_of(buffers, num_buffers);
+  return pjrtc_op_call(client, NULL, PJRTC_METHOD_buffer_delete, &message.base, error);
 }

@@ -1,6 +1,5 @@
 /* Execute: the hot path. One call of it allocates nothing once the connection is warm. Any thread. */
-#include <string.h>
-
+#include "execute_codec.h"
 #include "method_ids.h"
 #include "op_step.h"
 #include "operation.h"
@@ -12,58 +11,12 @@ static pjrtc_failure *decode(pjrtc_future *call, const uint8_t *payload, size_t 
                                   call->to.execute.num_fetch, call->to.execute.result);
 }
 
-pjrtc_failure *pjrtc_step_check(const pjrtc_execute_options *options) {
-  const char *missing = options->num_args && !options->args                     ? "args"
-                        : options->num_outputs && !options->outputs             ? "outputs"
-                        : options->num_fetch && !options->fetch                 ? "fetch"
-                        : options->num_feed_back && !options->feed_back         ? "feed_back"
-                        : options->num_non_donatable && !options->non_donatable ? "non_donatable"
-                        : options->result && options->result->struct_size < sizeof *options->result
-                            ? "result->struct_size"
-                            : NULL;
-  return missing ? pjrtc_failure_make(PJRTC_INVALID_ARGUMENT, NULL, "pjrtc_execute_options.%s is not set", missing)
-                 : NULL;
-}
-
-void pjrtc_step_name_outputs(pjrtc_client *client, const pjrtc_execute_options *options) {
-  for (size_t i = 0; i < options->num_outputs; i++)
-    options->outputs[i] = !options->keep || options->keep[i] ? client->next_buffer++ : 0;
-}
-
-pjrtc_execute_request pjrtc_step_request(const pjrtc_execute_options *options) {
-  return (pjrtc_execute_request){
-      .program = options->program,
-      .args = options->args,
-      .num_args = options->num_args,
-      .outputs = options->outputs,
-      .num_outputs = options->num_outputs,
-      .fetch = options->fetch,
-      .num_fetch = options->num_fetch,
-      .feed_back = options->feed_back,
-      .num_feed_back = options->num_feed_back,
-      .non_donatable = options->non_donatable,
-      .num_non_donatable = options->num_non_donatable,
-  };
-}
-
 /* With the lock. */
 static pjrtc_failure *start(pjrtc_client *client, const pjrtc_execute_options *options, bool quiet,
                             pjrtc_future **out_call) {
-  pjrtc_execute_request message = pjrtc_step_request(options);
   pjrtc_request request = {.method = PJRTC_METHOD_execute, .timeout_ns = options->timeout_ns, .quiet = quiet};
-  *out_call = NULL;
-  pjrtc_failure *failure = pjrtc_execute_request_check(&message, client->hello.max_inline_bytes, &request.bulk_bytes);
+  pjrtc_failure *failure = pjrtc_step_begin(client, options, NULL, &request, out_call);
   if (failure) return failure;
-  uint64_t first_buffer = client->next_buffer;
-  uint8_t *payload;
-  pjrtc_step_name_outputs(client, options);
-  request.payload_bytes = pjrtc_execute_request_size(&message);
-  failure = pjrtc_call_begin(client, &request, out_call, &payload);
-  if (failure) {
-    client->next_buffer = first_buffer;
-    return failure;
-  }
-  pjrtc_execute_request_write_data(&message, pjrtc_execute_request_write(&message, payload));
   pjrtc_future *call = *out_call;
   if (call) {
     call->decode = decode;
@@ -73,10 +26,6 @@ static pjrtc_failure *start(pjrtc_client *client, const pjrtc_execute_options *o
   }
   pjrtc_call_commit(client, &request, call);
   return NULL;
-}
-
-void pjrtc_step_clear_outputs(const pjrtc_execute_options *options) {
-  if (options->num_outputs) memset(options->outputs, 0, options->num_outputs * sizeof *options->outputs);
 }
 
 pjrtc_code pjrtc_execute_start(pjrtc_client *client, const pjrtc_execute_options *options, pjrtc_future **out_future,
@@ -96,13 +45,6 @@ pjrtc_code pjrtc_execute_start(pjrtc_client *client, const pjrtc_execute_options
   failure = start(client, &own, !out_future, &call);
   if (failure) pjrtc_step_clear_outputs(&own);
   return pjrtc_op_give(client, failure, call, out_future, error);
-}
-
-void pjrtc_step_forget_outputs(pjrtc_client *client, const pjrtc_execute_options *options) {
-  size_t kept = 0;
-  for (size_t i = 0; i < options->num_outputs; i++)
-    if (options->outputs[i]) options->outputs[kept++] = options->outputs[i];
-  pjrtc_op_forget_buffers(client, options->outputs, kept);
 }
 
 pjrtc_code pjrtc_execute(pjrtc_client *client, const pjrtc_execute_options *options, pjrtc_error *error) {

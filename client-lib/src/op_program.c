@@ -249,33 +249,20 @@ pjrtc_code pjrtc_describe(pjrtc_client *client, uint64_t program, pjrtc_program_
 
 /* ---- Release ---- */
 
-static pjrtc_failure *start_release(pjrtc_client *client, const uint64_t *programs, size_t num_programs, bool quiet,
-                                    pjrtc_future **out_call) {
+static Pjrtd__V1__ReleaseRequest release_of(const uint64_t *programs, size_t num_programs) {
   Pjrtd__V1__ReleaseRequest message = PJRTD__V1__RELEASE_REQUEST__INIT;
   message.n_programs = num_programs;
   message.programs = (uint64_t *)programs;
-  pjrtc_request request = {.method = PJRTC_METHOD_program_release, .quiet = quiet};
-  pjrtc_failure *failure = pjrtc_op_begin(client, &request, &message.base, out_call);
-  if (failure) return failure;
-  pjrtc_call_commit(client, &request, *out_call);
-  return NULL;
+  return message;
 }
 
 pjrtc_code pjrtc_release_start(pjrtc_client *client, const uint64_t *programs, size_t num_programs,
                                pjrtc_future **out_future, pjrtc_error *error) {
-  if (out_future) *out_future = NULL;
-  pjrtc_failure *failure = pjrtc_op_enter(client, false);
-  if (failure) return pjrtc_failure_finish(failure, error);
-  pjrtc_future *call;
-  failure = start_release(client, programs, num_programs, !out_future, &call);
-  return pjrtc_op_give(client, failure, call, out_future, error);
+  Pjrtd__V1__ReleaseRequest message = release_of(programs, num_programs);
+  return pjrtc_op_start(client, NULL, PJRTC_METHOD_program_release, &message.base, out_future, error);
 }
 
 pjrtc_code pjrtc_release(pjrtc_client *client, const uint64_t *programs, size_t num_programs, pjrtc_error *error) {
-  pjrtc_failure *failure = pjrtc_op_enter(client, true);
-  if (failure) return pjrtc_failure_finish(failure, error);
-  pjrtc_future *call;
-  failure = start_release(client, programs, num_programs, false, &call);
-  if (!failure) failure = pjrtc_op_wait(client, call, 0);
-  return pjrtc_op_leave(client, failure, error);
+  Pjrtd__V1__ReleaseRequest message = release_of(programs, num_programs);
+  return pjrtc_op_call(client, NULL, PJRTC_METHOD_program_release, &message.base, error);
 }

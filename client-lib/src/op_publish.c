@@ -22,8 +22,7 @@ static pjrtc_failure *check_publish(pjrtc_publish_options *out_own, const pjrtc_
   return failure;
 }
 
-static pjrtc_failure *start_publish(pjrtc_client *client, const pjrtc_publish_options *options, bool quiet,
-                                    pjrtc_future **out_call) {
+static Pjrtd__V1__PublishRequest publish_of(const pjrtc_publish_options *options) {
   Pjrtd__V1__PublishRequest message = PJRTD__V1__PUBLISH_REQUEST__INIT;
   message.name = (char *)options->name;
   message.n_slots = options->num_slots;
@@ -31,58 +30,41 @@ static pjrtc_failure *start_publish(pjrtc_client *client, const pjrtc_publish_op
   message.everybody = options->everybody;
   message.n_uids = options->num_uids;
   message.uids = (uint32_t *)options->uids;
-  return pjrtc_slots_start(client, PJRTC_METHOD_session_publish, &message.base, quiet, out_call);
+  return message;
 }
 
 pjrtc_code pjrtc_publish_start(pjrtc_client *client, const pjrtc_publish_options *options, pjrtc_future **out_future,
                                pjrtc_error *error) {
-  if (out_future) *out_future = NULL;
   pjrtc_publish_options own;
   pjrtc_failure *failure = check_publish(&own, options);
-  if (!failure) failure = pjrtc_op_enter(client, false);
-  if (failure) return pjrtc_failure_finish(failure, error);
-  pjrtc_future *call;
-  failure = start_publish(client, &own, !out_future, &call);
-  return pjrtc_op_give(client, failure, call, out_future, error);
+  Pjrtd__V1__PublishRequest message = publish_of(&own);
+  return pjrtc_op_start(client, failure, PJRTC_METHOD_session_publish, &message.base, out_future, error);
 }
 
 pjrtc_code pjrtc_publish(pjrtc_client *client, const pjrtc_publish_options *options, pjrtc_error *error) {
   pjrtc_publish_options own;
   pjrtc_failure *failure = check_publish(&own, options);
-  if (!failure) failure = pjrtc_op_enter(client, true);
-  if (failure) return pjrtc_failure_finish(failure, error);
-  pjrtc_future *call;
-  failure = start_publish(client, &own, false, &call);
-  if (!failure) failure = pjrtc_op_wait(client, call, 0);
-  return pjrtc_op_leave(client, failure, error);
+  Pjrtd__V1__PublishRequest message = publish_of(&own);
+  return pjrtc_op_call(client, failure, PJRTC_METHOD_session_publish, &message.base, error);
 }
 
 /* ---- Withdraw ---- */
 
-static pjrtc_failure *start_withdraw(pjrtc_client *client, const char *name, bool quiet, pjrtc_future **out_call) {
+static Pjrtd__V1__WithdrawRequest withdraw_of(const char *name) {
   Pjrtd__V1__WithdrawRequest message = PJRTD__V1__WITHDRAW_REQUEST__INIT;
   message.name = (char *)name;
-  return pjrtc_slots_start(client, PJRTC_METHOD_session_withdraw, &message.base, quiet, out_call);
+  return message;
 }
 
 pjrtc_code pjrtc_withdraw_start(pjrtc_client *client, const char *name, pjrtc_future **out_future, pjrtc_error *error) {
-  if (out_future) *out_future = NULL;
-  pjrtc_failure *failure = check_publication(name);
-  if (!failure) failure = pjrtc_op_enter(client, false);
-  if (failure) return pjrtc_failure_finish(failure, error);
-  pjrtc_future *call;
-  failure = start_withdraw(client, name, !out_future, &call);
-  return pjrtc_op_give(client, failure, call, out_future, error);
+  Pjrtd__V1__WithdrawRequest message = withdraw_of(name);
+  return pjrtc_op_start(client, check_publication(name), PJRTC_METHOD_session_withdraw, &message.base, out_future,
+                        error);
 }
 
 pjrtc_code pjrtc_withdraw(pjrtc_client *client, const char *name, pjrtc_error *error) {
-  pjrtc_failure *failure = check_publication(name);
-  if (!failure) failure = pjrtc_op_enter(client, true);
-  if (failure) return pjrtc_failure_finish(failure, error);
-  pjrtc_future *call;
-  failure = start_withdraw(client, name, false, &call);
-  if (!failure) failure = pjrtc_op_wait(client, call, 0);
-  return pjrtc_op_leave(client, failure, error);
+  Pjrtd__V1__WithdrawRequest message = withdraw_of(name);
+  return pjrtc_op_call(client, check_publication(name), PJRTC_METHOD_session_withdraw, &message.base, error);
 }
 
 /* ---- Borrow ---- */
@@ -94,10 +76,14 @@ static pjrtc_failure *check_borrow(const char *name, const pjrtc_borrowed_slot *
   return failure;
 }
 
-static pjrtc_failure *start_borrow(pjrtc_client *client, const char *name, const pjrtc_borrowed_slot *slots,
-                                   size_t num_slots, bool quiet, pjrtc_future **out_call) {
+/* `*out_memory` is owned by the caller, and holds what the message borrows. */
+static pjrtc_failure *make_borrow(const char *name, const pjrtc_borrowed_slot *slots, size_t num_slots,
+                                  Pjrtd__V1__BorrowRequest *out_message, void **out_memory) {
+  *out_memory = NULL;
+  pjrtc_failure *failure = check_borrow(name, slots, num_slots);
+  if (failure) return failure;
   Pjrtd__V1__BorrowedSlot *messages, **list;
-  messages = pjrtc_heap_alloc(num_slots * (sizeof *messages + sizeof *list));
+  messages = *out_memory = pjrtc_heap_alloc(num_slots * (sizeof *messages + sizeof *list));
   if (!messages) return pjrtc_failure_oom();
   list = (Pjrtd__V1__BorrowedSlot **)(messages + num_slots);
   for (size_t i = 0; i < num_slots; i++) {
@@ -106,35 +92,31 @@ static pjrtc_failure *start_borrow(pjrtc_client *client, const char *name, const
     if (slots[i].as) messages[i].as = (char *)slots[i].as;
     list[i] = &messages[i];
   }
-  Pjrtd__V1__BorrowRequest message = PJRTD__V1__BORROW_REQUEST__INIT;
-  message.name = (char *)name;
-  message.n_slots = num_slots;
-  message.slots = list;
-  pjrtc_failure *failure = pjrtc_slots_start(client, PJRTC_METHOD_session_borrow, &message.base, quiet, out_call);
-  free(messages);
-  return failure;
+  pjrtd__v1__borrow_request__init(out_message);
+  out_message->name = (char *)name;
+  out_message->n_slots = num_slots;
+  out_message->slots = list;
+  return NULL;
 }
 
 pjrtc_code pjrtc_borrow_start(pjrtc_client *client, const char *name, const pjrtc_borrowed_slot *slots,
                               size_t num_slots, pjrtc_future **out_future, pjrtc_error *error) {
-  if (out_future) *out_future = NULL;
-  pjrtc_failure *failure = check_borrow(name, slots, num_slots);
-  if (!failure) failure = pjrtc_op_enter(client, false);
-  if (failure) return pjrtc_failure_finish(failure, error);
-  pjrtc_future *call;
-  failure = start_borrow(client, name, slots, num_slots, !out_future, &call);
-  return pjrtc_op_give(client, failure, call, out_future, error);
+  Pjrtd__V1__BorrowRequest message;
+  void *memory;
+  pjrtc_failure *failure = make_borrow(name, slots, num_slots, &message, &memory);
+  pjrtc_code code = pjrtc_op_start(client, failure, PJRTC_METHOD_session_borrow, &message.base, out_future, error);
+  free(memory);
+  return code;
 }
 
 pjrtc_code pjrtc_borrow(pjrtc_client *client, const char *name, const pjrtc_borrowed_slot *slots, size_t num_slots,
                         pjrtc_error *error) {
-  pjrtc_failure *failure = check_borrow(name, slots, num_slots);
-  if (!failure) failure = pjrtc_op_enter(client, true);
-  if (failure) return pjrtc_failure_finish(failure, error);
-  pjrtc_future *call;
-  failure = start_borrow(client, name, slots, num_slots, false, &call);
-  if (!failure) failure = pjrtc_op_wait(client, call, 0);
-  return pjrtc_op_leave(client, failure, error);
+  Pjrtd__V1__BorrowRequest message;
+  void *memory;
+  pjrtc_failure *failure = make_borrow(name, slots, num_slots, &message, &memory);
+  pjrtc_code code = pjrtc_op_call(client, failure, PJRTC_METHOD_session_borrow, &message.base, error);
+  free(memory);
+  return code;
 }
 
 /* ---- What is published ---- */
@@ -175,21 +157,10 @@ static pjrtc_failure *decode_published(pjrtc_future *call, const uint8_t *payloa
 }
 
 pjrtc_code pjrtc_get_published(pjrtc_client *client, pjrtc_published **out_published, pjrtc_error *error) {
-  *out_published = NULL;
-  pjrtc_failure *failure = pjrtc_op_enter(client, true);
-  if (failure) return pjrtc_failure_finish(failure, error);
-  pjrtc_request request = {.method = PJRTC_METHOD_session_published};
-  pjrtc_future *call;
   void *object = NULL;
-  failure = pjrtc_op_begin(client, &request, NULL, &call);
-  if (!failure) {
-    call->decode = decode_published;
-    call->to.object = &object;
-    pjrtc_call_commit(client, &request, call);
-    failure = pjrtc_op_wait(client, call, 0);
-  }
+  pjrtc_code code = pjrtc_op_get(client, NULL, PJRTC_METHOD_session_published, NULL, decode_published, &object, error);
   *out_published = object;
-  return pjrtc_op_leave(client, failure, error);
+  return code;
 }
 
 void pjrtc_published_destroy(pjrtc_published *published) {

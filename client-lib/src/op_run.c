@@ -1,6 +1,4 @@
 /* Runs. Any thread. */
-#include <string.h>
-
 #include "fetched_codec.h"
 #include "method_ids.h"
 #include "op_step.h"
@@ -78,27 +76,13 @@ static pjrtc_failure *read_options(const pjrtc_run_options *options, bool quiet,
 static pjrtc_failure *start(pjrtc_client *client, const pjrtc_run_options *options, bool quiet,
                             pjrtc_future **out_call) {
   const pjrtc_execute_options *step = options->step;
-  pjrtc_execute_request message = pjrtc_step_request(step);
-  pjrtc_run_request run = {.step = &message, .options = options};
   pjrtc_request request = {.method = PJRTC_METHOD_execute_run, .timeout_ns = options->timeout_ns, .quiet = quiet};
-  message.is_run = true;
-  *out_call = NULL;
-  pjrtc_failure *failure = pjrtc_execute_request_check(&message, client->hello.max_inline_bytes, &request.bulk_bytes);
+  pjrtc_failure *failure = pjrtc_step_begin(client, step, options, &request, out_call);
   if (failure) return failure;
-  uint64_t first_buffer = client->next_buffer;
-  uint8_t *payload;
-  pjrtc_step_name_outputs(client, step);
-  request.payload_bytes = pjrtc_run_request_size(&run);
-  failure = pjrtc_call_begin(client, &request, out_call, &payload);
-  if (failure) {
-    client->next_buffer = first_buffer;
-    return failure;
-  }
-  pjrtc_execute_request_write_data(&message, pjrtc_run_request_write(&run, payload));
   pjrtc_future *call = *out_call;
-  for (size_t i = 0; i < step->num_fetch; i++) step->fetch[i].reserved = PJRTC_VALUE_UNSET;
-  if (options->result) *options->result = (pjrtc_run_result){.struct_size = options->result->struct_size};
   if (call) {
+    for (size_t i = 0; i < step->num_fetch; i++) step->fetch[i].reserved = PJRTC_VALUE_UNSET;
+    if (options->result) *options->result = (pjrtc_run_result){.struct_size = options->result->struct_size};
     call->decode = decode;
     call->decode_item = decode_item;
     call->to.run.fetch = step->fetch;

@@ -20,26 +20,10 @@ DEFINE_DECODE(devices, "Devices")
 DEFINE_DECODE(memories, "Memories")
 DEFINE_DECODE(stats, "Stats")
 
-static pjrtc_code get(pjrtc_client *client, uint16_t method, pjrtc_decode *decode, void **out_object,
-                      pjrtc_error *error) {
-  pjrtc_failure *failure = pjrtc_op_enter(client, true);
-  if (failure) return pjrtc_failure_finish(failure, error);
-  pjrtc_request request = {.method = method};
-  pjrtc_future *call;
-  failure = pjrtc_op_begin(client, &request, NULL, &call);
-  if (!failure) {
-    call->decode = decode;
-    call->to.object = out_object;
-    pjrtc_call_commit(client, &request, call);
-    failure = pjrtc_op_wait(client, call, 0);
-  }
-  return pjrtc_op_leave(client, failure, error);
-}
-
 #define DEFINE_GET(noun, method)                                                                     \
   pjrtc_code pjrtc_get_##noun(pjrtc_client *client, pjrtc_##noun **out_object, pjrtc_error *error) { \
     void *object = NULL;                                                                             \
-    pjrtc_code code = get(client, method, decode_##noun, &object, error);                            \
+    pjrtc_code code = pjrtc_op_get(client, NULL, method, NULL, decode_##noun, &object, error);       \
     *out_object = object;                                                                            \
     return code;                                                                                     \
   }                                                                                                  \

@@ -48,30 +48,17 @@ pjrtc_code pjrtc_session_keep(pjrtc_client *client, const char *name, uint64_t t
   return open_session(client, &message, NULL, NULL, error);
 }
 
-static pjrtc_code configure(pjrtc_client *client, const Pjrtd__V1__ConfigureRequest *message, pjrtc_error *error) {
-  pjrtc_failure *failure = pjrtc_op_enter(client, true);
-  if (failure) return pjrtc_failure_finish(failure, error);
-  pjrtc_request request = {.method = PJRTC_METHOD_session_configure};
-  pjrtc_future *call;
-  failure = pjrtc_op_begin(client, &request, &message->base, &call);
-  if (!failure) {
-    pjrtc_call_commit(client, &request, call);
-    failure = pjrtc_op_wait(client, call, 0);
-  }
-  return pjrtc_op_leave(client, failure, error);
-}
-
 pjrtc_code pjrtc_session_set_priority(pjrtc_client *client, pjrtc_priority priority, pjrtc_error *error) {
   Pjrtd__V1__ConfigureRequest message = PJRTD__V1__CONFIGURE_REQUEST__INIT;
   message.priority = (Pjrtd__V1__SessionPriority)priority;
-  return configure(client, &message, error);
+  return pjrtc_op_call(client, NULL, PJRTC_METHOD_session_configure, &message.base, error);
 }
 
 pjrtc_code pjrtc_session_set_home(pjrtc_client *client, int32_t device, pjrtc_error *error) {
   Pjrtd__V1__ConfigureRequest message = PJRTD__V1__CONFIGURE_REQUEST__INIT;
   message.home_case = PJRTD__V1__CONFIGURE_REQUEST__HOME_DEVICE;
   message.device = device;
-  return configure(client, &message, error);
+  return pjrtc_op_call(client, NULL, PJRTC_METHOD_session_configure, &message.base, error);
 }
 
 static pjrtc_failure *decode_close(pjrtc_future *call, const uint8_t *payload, size_t payload_bytes,

@@ -137,25 +137,14 @@ static pjrtc_failure *decode_list(pjrtc_future *call, const uint8_t *payload, si
 
 pjrtc_code pjrtc_get_sessions(pjrtc_client *client, uint64_t session, const char *name, uint32_t num_largest,
                               pjrtc_sessions **out_sessions, pjrtc_error *error) {
-  *out_sessions = NULL;
-  pjrtc_failure *failure = pjrtc_op_enter(client, true);
-  if (failure) return pjrtc_failure_finish(failure, error);
   Pjrtd__V1__SessionListRequest message = PJRTD__V1__SESSION_LIST_REQUEST__INIT;
   message.session = session;
   if (name) message.name = (char *)name;
   message.buffers = num_largest;
-  pjrtc_request request = {.method = PJRTC_METHOD_session_list};
-  pjrtc_future *call;
   void *object = NULL;
-  failure = pjrtc_op_begin(client, &request, &message.base, &call);
-  if (!failure) {
-    call->decode = decode_list;
-    call->to.object = &object;
-    pjrtc_call_commit(client, &request, call);
-    failure = pjrtc_op_wait(client, call, 0);
-  }
+  pjrtc_code code = pjrtc_op_get(client, NULL, PJRTC_METHOD_session_list, &message.base, decode_list, &object, error);
   *out_sessions = object;
-  return pjrtc_op_leave(client, failure, error);
+  return code;
 }
 
 void pjrtc_sessions_destroy(pjrtc_sessions *sessions) {

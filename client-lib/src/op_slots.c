@@ -29,14 +29,6 @@ pjrtc_failure *pjrtc_slots_check_names(const char *const *slots, size_t num_slot
   return failure;
 }
 
-pjrtc_failure *pjrtc_slots_start(pjrtc_client *client, uint16_t method, const ProtobufCMessage *message, bool quiet,
-                                 pjrtc_future **out_call) {
-  pjrtc_request request = {.method = method, .quiet = quiet};
-  pjrtc_failure *failure = pjrtc_op_begin(client, &request, message, out_call);
-  if (!failure) pjrtc_call_commit(client, &request, *out_call);
-  return failure;
-}
-
 /* ---- Bindings, of Bind and of Lookup ---- */
 
 typedef struct {
@@ -55,48 +47,39 @@ static pjrtc_failure *make_bindings(size_t count, bindings *out) {
   return NULL;
 }
 
-static pjrtc_failure *check_bindings(const pjrtc_slot_binding *slots, size_t count) {
+static pjrtc_failure *make_bind(const pjrtc_slot_binding *slots, size_t count, bindings *out) {
+  *out = (bindings){0};
   pjrtc_failure *failure = pjrtc_slots_check_count(count, slots, "bindings");
   for (size_t i = 0; !failure && i < count; i++) failure = pjrtc_slots_check_name(slots[i].slot, i);
-  return failure;
-}
-
-static pjrtc_failure *start_bind(pjrtc_client *client, const pjrtc_slot_binding *slots, size_t count, bool quiet,
-                                 pjrtc_future **out_call) {
-  bindings made;
-  pjrtc_failure *failure = make_bindings(count, &made);
-  if (failure) return failure;
-  for (size_t i = 0; i < count; i++) {
-    made.messages[i].slot = (char *)slots[i].slot;
-    made.messages[i].buffer = slots[i].buffer;
+  if (!failure) failure = make_bindings(count, out);
+  for (size_t i = 0; !failure && i < count; i++) {
+    out->messages[i].slot = (char *)slots[i].slot;
+    out->messages[i].buffer = slots[i].buffer;
   }
-  Pjrtd__V1__BindRequest message = PJRTD__V1__BIND_REQUEST__INIT;
-  message.n_bindings = count;
-  message.bindings = made.list;
-  failure = pjrtc_slots_start(client, PJRTC_METHOD_session_bind, &message.base, quiet, out_call);
-  free(made.messages);
   return failure;
 }
 
 pjrtc_code pjrtc_bind_start(pjrtc_client *client, const pjrtc_slot_binding *slots, size_t num_bindings,
                             pjrtc_future **out_future, pjrtc_error *error) {
-  if (out_future) *out_future = NULL;
-  pjrtc_failure *failure = check_bindings(slots, num_bindings);
-  if (!failure) failure = pjrtc_op_enter(client, false);
-  if (failure) return pjrtc_failure_finish(failure, error);
-  pjrtc_future *call;
-  failure = start_bind(client, slots, num_bindings, !out_future, &call);
-  return pjrtc_op_give(client, failure, call, out_future, error);
+  bindings made;
+  pjrtc_failure *failure = make_bind(slots, num_bindings, &made);
+  Pjrtd__V1__BindRequest message = PJRTD__V1__BIND_REQUEST__INIT;
+  message.n_bindings = num_bindings;
+  message.bindings = made.list;
+  pjrtc_code code = pjrtc_op_start(client, failure, PJRTC_METHOD_session_bind, &message.base, out_future, error);
+  free(made.messages);
+  return code;
 }
 
 pjrtc_code pjrtc_bind(pjrtc_client *client, const pjrtc_slot_binding *slots, size_t num_bindings, pjrtc_error *error) {
-  pjrtc_failure *failure = check_bindings(slots, num_bindings);
-  if (!failure) failure = pjrtc_op_enter(client, true);
-  if (failure) return pjrtc_failure_finish(failure, error);
-  pjrtc_future *call;
-  failure = start_bind(client, slots, num_bindings, false, &call);
-  if (!failure) failure = pjrtc_op_wait(client, call, 0);
-  return pjrtc_op_leave(client, failure, error);
+  bindings made;
+  pjrtc_failure *failure = make_bind(slots, num_bindings, &made);
+  Pjrtd__V1__BindRequest message = PJRTD__V1__BIND_REQUEST__INIT;
+  message.n_bindings = num_bindings;
+  message.bindings = made.list;
+  pjrtc_code code = pjrtc_op_call(client, failure, PJRTC_METHOD_session_bind, &message.base, error);
+  free(made.messages);
+  return code;
 }
 
 static pjrtc_failure *start_lookup(pjrtc_client *client, const char *const *slots, size_t count, uint64_t *out_buffers,
@@ -112,8 +95,12 @@ static pjrtc_failure *start_lookup(pjrtc_client *client, const char *const *slot
   Pjrtd__V1__LookupRequest message = PJRTD__V1__LOOKUP_REQUEST__INIT;
   message.n_bindings = count;
   message.bindings = made.list;
-  failure = pjrtc_slots_start(client, PJRTC_METHOD_session_lookup, &message.base, quiet, out_call);
-  if (failure) client->next_buffer = first_buffer;
+  pjrtc_request request = {.method = PJRTC_METHOD_session_lookup, .quiet = quiet};
+  failure = pjrtc_op_begin(client, &request, &message.base, out_call);
+  if (failure)
+    client->next_buffer = first_buffer;
+  else
+    pjrtc_call_commit(client, &request, *out_call);
   free(made.messages);
   return failure;
 }
@@ -154,33 +141,24 @@ pjrtc_code pjrtc_lookup(pjrtc_client *client, const char *const *slots, size_t n
 
 /* ---- Unbind ---- */
 
-static pjrtc_failure *start_unbind(pjrtc_client *client, const char *const *slots, size_t num_slots, bool quiet,
-                                   pjrtc_future **out_call) {
+static Pjrtd__V1__UnbindRequest unbind_of(const char *const *slots, size_t num_slots) {
   Pjrtd__V1__UnbindRequest message = PJRTD__V1__UNBIND_REQUEST__INIT;
   message.n_slots = num_slots;
   message.slots = (char **)slots;
-  return pjrtc_slots_start(client, PJRTC_METHOD_session_unbind, &message.base, quiet, out_call);
+  return message;
 }
 
 pjrtc_code pjrtc_unbind_start(pjrtc_client *client, const char *const *slots, size_t num_slots,
                               pjrtc_future **out_future, pjrtc_error *error) {
-  if (out_future) *out_future = NULL;
-  pjrtc_failure *failure = pjrtc_slots_check_names(slots, num_slots);
-  if (!failure) failure = pjrtc_op_enter(client, false);
-  if (failure) return pjrtc_failure_finish(failure, error);
-  pjrtc_future *call;
-  failure = start_unbind(client, slots, num_slots, !out_future, &call);
-  return pjrtc_op_give(client, failure, call, out_future, error);
+  Pjrtd__V1__UnbindRequest message = unbind_of(slots, num_slots);
+  return pjrtc_op_start(client, pjrtc_slots_check_names(slots, num_slots), PJRTC_METHOD_session_unbind, &message.base,
+                        out_future, error);
 }
 
 pjrtc_code pjrtc_unbind(pjrtc_client *client, const char *const *slots, size_t num_slots, pjrtc_error *error) {
-  pjrtc_failure *failure = pjrtc_slots_check_names(slots, num_slots);
-  if (!failure) failure = pjrtc_op_enter(client, true);
-  if (failure) return pjrtc_failure_finish(failure, error);
-  pjrtc_future *call;
-  failure = start_unbind(client, slots, num_slots, false, &call);
-  if (!failure) failure = pjrtc_op_wait(client, call, 0);
-  return pjrtc_op_leave(client, failure, error);
+  Pjrtd__V1__UnbindRequest message = unbind_of(slots, num_slots);
+  return pjrtc_op_call(client, pjrtc_slots_check_names(slots, num_slots), PJRTC_METHOD_session_unbind, &message.base,
+                       error);
 }
 
 /* ---- What is in them ---- */
@@ -224,25 +202,14 @@ static pjrtc_failure *decode_slots(pjrtc_future *call, const uint8_t *payload, s
 
 pjrtc_code pjrtc_get_slots(pjrtc_client *client, const char *const *slots, size_t num_slots, pjrtc_slots **out_slots,
                            pjrtc_error *error) {
-  *out_slots = NULL;
-  pjrtc_failure *failure = pjrtc_slots_check_names(slots, num_slots);
-  if (!failure) failure = pjrtc_op_enter(client, true);
-  if (failure) return pjrtc_failure_finish(failure, error);
   Pjrtd__V1__SlotsRequest message = PJRTD__V1__SLOTS_REQUEST__INIT;
   message.n_slots = num_slots;
   message.slots = (char **)slots;
-  pjrtc_request request = {.method = PJRTC_METHOD_session_slots};
-  pjrtc_future *call;
   void *object = NULL;
-  failure = pjrtc_op_begin(client, &request, &message.base, &call);
-  if (!failure) {
-    call->decode = decode_slots;
-    call->to.object = &object;
-    pjrtc_call_commit(client, &request, call);
-    failure = pjrtc_op_wait(client, call, 0);
-  }
+  pjrtc_code code = pjrtc_op_get(client, pjrtc_slots_check_names(slots, num_slots), PJRTC_METHOD_session_slots,
+                                 &message.base, decode_slots, &object, error);
   *out_slots = object;
-  return pjrtc_op_leave(client, failure, error);
+  return code;
 }
 
 void pjrtc_slots_destroy(pjrtc_slots *slots) {

@@ -9,7 +9,3 @@ pjrtc_failure *pjrtc_slots_check_count(size_t count, const void *list, const cha
 pjrtc_failure *pjrtc_slots_check_name(const char *slot, size_t i);
 /* Both, of a plain list. */
 pjrtc_failure *pjrtc_slots_check_names(const char *const *slots, size_t num_slots);
-
-/* Sends one request whose reply says nothing, with the lock. `message` is packed at once, so it may borrow. */
-pjrtc_failure *pjrtc_slots_start(pjrtc_client *client, uint16_t method, const ProtobufCMessage *message, bool quiet,
-                                 pjrtc_future **out_call);

@@ -73,6 +73,45 @@ pjrtc_code pjrtc_op_give(pjrtc_client *client, pjrtc_failure *failure, pjrtc_fut
   return pjrtc_op_leave(client, failure, error);
 }
 
+static pjrtc_failure *start(pjrtc_client *client, uint16_t method, const ProtobufCMessage *message, bool quiet,
+                            pjrtc_future **out_call) {
+  pjrtc_request request = {.method = method, .quiet = quiet};
+  pjrtc_failure *failure = pjrtc_op_begin(client, &request, message, out_call);
+  if (!failure) pjrtc_call_commit(client, &request, *out_call);
+  return failure;
+}
+
+pjrtc_code pjrtc_op_start(pjrtc_client *client, pjrtc_failure *failure, uint16_t method,
+                          const ProtobufCMessage *message, pjrtc_future **out_future, pjrtc_error *error) {
+  if (out_future) *out_future = NULL;
+  if (!failure) failure = pjrtc_op_enter(client, false);
+  if (failure) return pjrtc_failure_finish(failure, error);
+  pjrtc_future *call;
+  failure = start(client, method, message, !out_future, &call);
+  return pjrtc_op_give(client, failure, call, out_future, error);
+}
+
+pjrtc_code pjrtc_op_call(pjrtc_client *client, pjrtc_failure *failure, uint16_t method, const ProtobufCMessage *message,
+                         pjrtc_error *error) {
+  return pjrtc_op_get(client, failure, method, message, pjrtc_op_decode_empty, NULL, error);
+}
+
+pjrtc_code pjrtc_op_get(pjrtc_client *client, pjrtc_failure *failure, uint16_t method, const ProtobufCMessage *message,
+                        pjrtc_decode *decode, void **out_object, pjrtc_error *error) {
+  if (!failure) failure = pjrtc_op_enter(client, true);
+  if (failure) return pjrtc_failure_finish(failure, error);
+  pjrtc_request request = {.method = method};
+  pjrtc_future *call;
+  failure = pjrtc_op_begin(client, &request, message, &call);
+  if (!failure) {
+    call->decode = decode;
+    call->to.object = out_object;
+    pjrtc_call_commit(client, &request, call);
+    failure = pjrtc_op_wait(client, call, 0);
+  }
+  return pjrtc_op_leave(client, failure, error);
+}
+
 void pjrtc_op_detach(pjrtc_client *client, pjrtc_future *call) {
   call->held = false;
   client->num_held--;

@@ -27,6 +27,15 @@ pjrtc_failure *pjrtc_op_wait(pjrtc_client *client, pjrtc_future *call, uint64_t 
 /* The end of a function with a future: gives it to the caller. Takes `failure`, drops the lock. */
 pjrtc_code pjrtc_op_give(pjrtc_client *client, pjrtc_failure *failure, pjrtc_future *call, pjrtc_future **out_future,
                          pjrtc_error *error);
+/* A whole call whose reply says nothing. Both take `failure`, which is what the caller found wrong already; then
+ * `message` is not looked at. The first is quiet where `out_future` is NULL, the second waits. */
+pjrtc_code pjrtc_op_start(pjrtc_client *client, pjrtc_failure *failure, uint16_t method,
+                          const ProtobufCMessage *message, pjrtc_future **out_future, pjrtc_error *error);
+pjrtc_code pjrtc_op_call(pjrtc_client *client, pjrtc_failure *failure, uint16_t method, const ProtobufCMessage *message,
+                         pjrtc_error *error);
+/* The same of one whose reply becomes a public object, which `decode` gives to call->to.object. */
+pjrtc_code pjrtc_op_get(pjrtc_client *client, pjrtc_failure *failure, uint16_t method, const ProtobufCMessage *message,
+                        pjrtc_decode *decode, void **out_object, pjrtc_error *error);
 /* Nobody waits for the answer. */
 void pjrtc_op_detach(pjrtc_client *client, pjrtc_future *call);
 

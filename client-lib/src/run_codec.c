@@ -19,46 +19,32 @@ enum {
 
 /* ---- Request ---- */
 
-static size_t number_size(uint64_t value) {
-  return value ? 1 + pjrtc_varint_size(value) : 0;
-}
-
-static size_t bytes_field_size(size_t content) {
-  return 1 + pjrtc_varint_size(content) + content;
-}
-
 static size_t stacked_size(const pjrtc_run_options *options) {
   size_t size = 0;
   for (size_t i = 0; i < options->num_stacked; i++) size += pjrtc_varint_size(options->stacked[i]);
   return size;
 }
 
-size_t pjrtc_run_request_size(const pjrtc_run_request *request) {
-  const pjrtc_run_options *options = request->options;
-  size_t total = bytes_field_size(pjrtc_execute_request_size(request->step));
-  total += number_size(options->steps) + number_size(options->every) + number_size(options->progress_ns);
-  if (options->num_stacked) total += bytes_field_size(stacked_size(options));
+size_t pjrtc_run_request_size(const pjrtc_run_options *options) {
+  size_t total = pjrtc_bytes_size(pjrtc_execute_request_size(options->step));
+  total +=
+      pjrtc_number_size(options->steps) + pjrtc_number_size(options->every) + pjrtc_number_size(options->progress_ns);
+  if (options->num_stacked) total += pjrtc_bytes_size(stacked_size(options));
   if (options->has_until) total += 1 + pjrtc_varint_size(options->until);
   return total;
 }
 
-static uint8_t *write_number(uint8_t *out, unsigned field, uint64_t value) {
-  return value ? pjrtc_varint_put(pjrtc_tag_put(out, field, PJRTC_WIRE_VARINT), value) : out;
-}
-
-uint8_t *pjrtc_run_request_write(const pjrtc_run_request *request, uint8_t *out) {
-  const pjrtc_run_options *options = request->options;
-  out = pjrtc_tag_put(out, REQUEST_STEP, PJRTC_WIRE_BYTES);
-  out = pjrtc_varint_put(out, pjrtc_execute_request_size(request->step));
-  out = pjrtc_execute_request_write(request->step, out);
-  out = write_number(out, REQUEST_STEPS, options->steps);
+uint8_t *pjrtc_run_request_write(const pjrtc_run_options *options, uint8_t *out) {
+  out = pjrtc_bytes_begin(out, REQUEST_STEP, pjrtc_execute_request_size(options->step));
+  out = pjrtc_execute_request_write(options->step, out);
+  out = pjrtc_number_put(out, REQUEST_STEPS, options->steps);
   if (options->num_stacked) {
-    out = pjrtc_varint_put(pjrtc_tag_put(out, REQUEST_STACKED, PJRTC_WIRE_BYTES), stacked_size(options));
+    out = pjrtc_bytes_begin(out, REQUEST_STACKED, stacked_size(options));
     for (size_t i = 0; i < options->num_stacked; i++) out = pjrtc_varint_put(out, options->stacked[i]);
   }
   if (options->has_until) out = pjrtc_varint_put(pjrtc_tag_put(out, REQUEST_UNTIL, PJRTC_WIRE_VARINT), options->until);
-  out = write_number(out, REQUEST_EVERY, options->every);
-  return write_number(out, REQUEST_PROGRESS_NS, options->progress_ns);
+  out = pjrtc_number_put(out, REQUEST_EVERY, options->every);
+  return pjrtc_number_put(out, REQUEST_PROGRESS_NS, options->progress_ns);
 }
 
 /* ---- Reply ---- */

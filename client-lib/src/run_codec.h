@@ -3,14 +3,9 @@
 
 #include "execute_codec.h"
 
-typedef struct {
-  const pjrtc_execute_request *step; /* borrowed, checked */
-  const pjrtc_run_options *options;
-} pjrtc_run_request;
-
-size_t pjrtc_run_request_size(const pjrtc_run_request *request);
+size_t pjrtc_run_request_size(const pjrtc_run_options *options);
 /* Writes that many bytes and returns the end; the data of the step's arguments given by value comes behind. */
-uint8_t *pjrtc_run_request_write(const pjrtc_run_request *request, uint8_t *out);
+uint8_t *pjrtc_run_request_write(const pjrtc_run_options *options, uint8_t *out);
 
 typedef struct {
   uint64_t steps, execute_ns;

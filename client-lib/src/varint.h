@@ -1,5 +1,5 @@
-/* Protobuf's wire format for the two messages of the hot path and for credits. Any thread; bounds are the caller's on
- * the writing side, checked on the reading side. */
+/* Protobuf's wire format for what is written and read by hand: executes, runs, downloads, credits. Any thread; bounds
+ * are the caller's on the writing side, checked on the reading side. */
 #pragma once
 
 #include <stdbool.h>
@@ -25,6 +25,24 @@ static inline uint8_t *pjrtc_varint_put(uint8_t *out, uint64_t value) {
 static inline uint8_t *pjrtc_tag_put(uint8_t *out, unsigned field, unsigned wire_type) {
   *out++ = (uint8_t)(field << 3 | wire_type);
   return out;
+}
+
+/* A number's field, left out where it is 0. */
+static inline size_t pjrtc_number_size(uint64_t value) {
+  return value ? 1 + pjrtc_varint_size(value) : 0;
+}
+
+static inline uint8_t *pjrtc_number_put(uint8_t *out, unsigned field, uint64_t value) {
+  return value ? pjrtc_varint_put(pjrtc_tag_put(out, field, PJRTC_WIRE_VARINT), value) : out;
+}
+
+/* A length-delimited field of so many bytes; and its head. */
+static inline size_t pjrtc_bytes_size(size_t content_bytes) {
+  return 1 + pjrtc_varint_size(content_bytes) + content_bytes;
+}
+
+static inline uint8_t *pjrtc_bytes_begin(uint8_t *out, unsigned field, size_t content_bytes) {
+  return pjrtc_varint_put(pjrtc_tag_put(out, field, PJRTC_WIRE_BYTES), content_bytes);
 }
 
 /* What is left to read. A reader that failed stays at its end. */

@@ -11,7 +11,7 @@ static uint64_t next_random(uint64_t *state) {
   return *state >> 11;
 }
 
-static Pjrtd__V1__ExecuteRequest *through_the_wire(const pjrtc_execute_request *request) {
+static Pjrtd__V1__ExecuteRequest *through_the_wire(const pjrtc_execute_options *request) {
   size_t size = pjrtc_execute_request_size(request);
   uint8_t *bytes = malloc(size + 1);
   cr_assert_eq((size_t)(pjrtc_execute_request_write(request, bytes) - bytes), size);
@@ -38,7 +38,7 @@ Test(execute_codec, writes_what_protobuf_reads) {
     static const char *const names[] = {"", "x", "a slot with a longer name", long_name};
     memset(args, 0, sizeof args);
     for (int i = 0; i < 4; i++) dims[i] = (int64_t)(next_random(&random) % 300);
-    pjrtc_execute_request request = {
+    pjrtc_execute_options request = {
         .program = next_random(&random) + 1,
         .args = args,
         .num_args = next_random(&random) % 40,
@@ -200,24 +200,24 @@ Test(execute_codec, refuses_arguments_that_are_not_there_or_too_large) {
   uint64_t bytes;
   pjrtc_error error = PJRTC_ERROR_INIT;
   pjrtc_argument args[2] = {{.buffer = 1}, {.type = {PJRTC_U8, 1, many}, .data = many}};
-  pjrtc_execute_request request = {.args = args, .num_args = 2};
-  pjrtc_failure_finish(pjrtc_execute_request_check(&request, 65536, &bytes), &error);
+  pjrtc_execute_options request = {.args = args, .num_args = 2};
+  pjrtc_failure_finish(pjrtc_execute_request_check(&request, false, 65536, &bytes), &error);
   cr_assert_eq(error.code, PJRTC_INVALID_ARGUMENT);
   cr_assert_str_eq(error.message, "the arguments given by value are over the limit of 65536 bytes");
   args[1].data = NULL;
-  pjrtc_failure_finish(pjrtc_execute_request_check(&request, 65536, &bytes), &error);
+  pjrtc_failure_finish(pjrtc_execute_request_check(&request, false, 65536, &bytes), &error);
   cr_assert_str_eq(error.message, "argument 1: there is neither a buffer nor a slot nor data");
   args[1] = (pjrtc_argument){.type = {PJRTC_U8, 1, negative}, .data = many};
-  pjrtc_failure_finish(pjrtc_execute_request_check(&request, 65536, &bytes), &error);
+  pjrtc_failure_finish(pjrtc_execute_request_check(&request, false, 65536, &bytes), &error);
   cr_assert_str_eq(error.message, "argument 1: dimension 0 is -1, must be 0 or more");
   args[1] = (pjrtc_argument){.buffer = 2, .slot = "theta"};
-  pjrtc_failure_finish(pjrtc_execute_request_check(&request, 65536, &bytes), &error);
+  pjrtc_failure_finish(pjrtc_execute_request_check(&request, false, 65536, &bytes), &error);
   cr_assert_str_eq(error.message, "argument 1 is both a buffer and slot 'theta'");
   pjrtc_feed_back feed_back[] = {{.slot = "theta"}, {.output = 1}};
-  request = (pjrtc_execute_request){.feed_back = feed_back, .num_feed_back = 2};
-  pjrtc_failure_finish(pjrtc_execute_request_check(&request, 65536, &bytes), &error);
+  request = (pjrtc_execute_options){.feed_back = feed_back, .num_feed_back = 2};
+  pjrtc_failure_finish(pjrtc_execute_request_check(&request, false, 65536, &bytes), &error);
   cr_assert_str_eq(error.message, "feed_back[1] names no slot");
-  request = (pjrtc_execute_request){.fetch = fetch, .num_fetch = 2};
-  pjrtc_failure_finish(pjrtc_execute_request_check(&request, 65536, &bytes), &error);
+  request = (pjrtc_execute_options){.fetch = fetch, .num_fetch = 2};
+  pjrtc_failure_finish(pjrtc_execute_request_check(&request, false, 65536, &bytes), &error);
   cr_assert_str_eq(error.message, "the positions to fetch must increase: 1 follows 1");
 }

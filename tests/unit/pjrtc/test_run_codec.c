@@ -7,7 +7,7 @@
 #include "pjrtd/v1/execute.pb-c.h"
 #include "run_codec.h"
 
-static Pjrtd__V1__RunRequest *through_the_wire(const pjrtc_run_request *request) {
+static Pjrtd__V1__RunRequest *through_the_wire(const pjrtc_run_options *request) {
   size_t size = pjrtc_run_request_size(request);
   uint8_t *bytes = malloc(size + 1);
   cr_assert_eq((size_t)(pjrtc_run_request_write(request, bytes) - bytes), size);
@@ -24,17 +24,16 @@ Test(run_codec, writes_what_protobuf_reads) {
                                  {.output = 3, .argument = 1},
                                  {.output = 0, .argument = 200},
                                  {.output = 0, .argument = 0}};
-  pjrtc_execute_request step = {
-      .program = 7, .args = args, .num_args = 2, .feed_back = feed_back, .num_feed_back = 4, .is_run = true};
+  pjrtc_execute_options step = {.program = 7, .args = args, .num_args = 2, .feed_back = feed_back, .num_feed_back = 4};
   uint32_t stacked[] = {0, 1, 900};
-  pjrtc_run_options options = {.steps = UINT64_MAX,
+  pjrtc_run_options options = {.step = &step,
+                               .steps = UINT64_MAX,
                                .stacked = stacked,
                                .num_stacked = 3,
                                .has_until = true,
                                .every = 100,
                                .progress_ns = 1000000000};
-  pjrtc_run_request request = {&step, &options};
-  Pjrtd__V1__RunRequest *message = through_the_wire(&request);
+  Pjrtd__V1__RunRequest *message = through_the_wire(&options);
   cr_assert_eq(message->steps, UINT64_MAX);
   cr_assert_eq(message->n_stacked, 3);
   cr_assert_eq(message->stacked[2], 900);
@@ -52,13 +51,13 @@ Test(run_codec, writes_what_protobuf_reads) {
   cr_assert_eq(message->step->feed_back[2]->argument, 200);
   pjrtd__v1__run_request__free_unpacked(message, NULL);
 
-  options = (pjrtc_run_options){.has_until = true, .until = 130};
-  message = through_the_wire(&request);
+  options = (pjrtc_run_options){.step = &step, .has_until = true, .until = 130};
+  message = through_the_wire(&options);
   cr_assert_eq(message->until, 130);
   cr_assert_eq(message->steps, 0);
   pjrtd__v1__run_request__free_unpacked(message, NULL);
-  options = (pjrtc_run_options){.steps = 1};
-  message = through_the_wire(&request);
+  options = (pjrtc_run_options){.step = &step, .steps = 1};
+  message = through_the_wire(&options);
   cr_assert_eq(message->stop_case, PJRTD__V1__RUN_REQUEST__STOP__NOT_SET);
   pjrtd__v1__run_request__free_unpacked(message, NULL);
 }
