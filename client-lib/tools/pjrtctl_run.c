@@ -171,8 +171,9 @@ static const char *slot_of(const run *r, size_t output) {
 /* Of a run of how many steps; 0: not known. */
 static uint64_t steps_expected(const run *r) {
   const ctl_steps_options *steps = &r->options->steps;
-  if (steps->steps) return steps->steps;
-  const ctl_argument *first = &r->arguments[steps->stacked[0] % r->options->num_arguments];
+  size_t given = r->options->num_arguments;
+  if (steps->steps || !given) return steps->steps;
+  const ctl_argument *first = &r->arguments[steps->stacked[0] % given];
   return !first->slot && first->rank ? (uint64_t)first->dims[0] : 0;
 }
 
@@ -209,15 +210,13 @@ static int execute(run *r) {
       .num_feed_back = r->options->num_feed_back,
   };
   int status = CTL_OK;
-  bool is_run = ctl_steps_asked(&r->options->steps);
-  if (!is_run) {
+  if (ctl_steps_asked(&r->options->steps)) {
+    status = run_steps(r, &options);
+  } else {
     options.result = &r->result;
     options.timeout_ns = r->options->compile.deadline_ns;
+    if (pjrtc_execute(r->client, &options, &r->error)) status = ctl_fail(r->common, &r->error);
   }
-  if (is_run)
-    status = run_steps(r, &options);
-  else if (pjrtc_execute(r->client, &options, &r->error))
-    status = ctl_fail(r->common, &r->error);
   free(args);
   free(keep);
   return status;

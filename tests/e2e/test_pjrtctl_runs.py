@@ -70,6 +70,17 @@ def test_stacked_arguments_have_a_value_for_each_step(daemon: Daemon) -> None:
     assert done.returncode == 1 and "stacked for 3 steps" in done.stderr
 
 
+def test_stacking_an_argument_that_is_not_there_is_refused(daemon: Daemon) -> None:
+    text = """func.func @main() -> tensor<f32> {
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  return %zero : tensor<f32> }"""
+    done = ctl(daemon, "run", "-", "--stack", "0", stdin=text)
+    assert done.returncode == 1 and "INVALID_ARGUMENT" in done.stderr, done
+    done = ctl(daemon, *BY_ARGUMENT, "--stack", "7", stdin=STEP)
+    assert done.returncode == 1 and "INVALID_ARGUMENT" in done.stderr, done
+    assert output(daemon, "run", "-", "--steps", 3, stdin=text) == "# after 3 steps\nf32[]=0\n"
+
+
 def test_what_does_not_fit_in_an_answer_is_shown_at_the_end_only(daemon: Daemon) -> None:
     text = STEP.replace("4xf32", "20000xf32")
     shown = output(daemon, "run", "-", "--arg", "f32[20000]=0", "--arg", "f32[20000]=1", "--steps", 4, "--every", 2, stdin=text)
