@@ -180,18 +180,26 @@ static void on_interrupt(int signal) {
   interrupted = 1;
 }
 
-/* Where the session is kept a run would go on without its client. The first Ctrl-C cancels it; a second one ends
- * pjrtctl. */
 static pjrtc_code wait_for_run(pjrtc_future *future, pjrtc_error *error) {
-  struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND}, before;
-  sigaction(SIGINT, NULL, &before);
-  if (before.sa_handler != SIG_IGN) sigaction(SIGINT, &action, NULL);
   pjrtc_code code;
   bool cancelled = false;
   while ((code = pjrtc_future_wait(future, TURN_NS, error)) == PJRTC_PENDING) {
-    if (interrupted && !cancelled) pjrtc_future_cancel(future);
-    cancelled = interrupted;
+    if (!interrupted || cancelled) continue;
+    pjrtc_future_cancel(future);
+    cancelled = true;
   }
+  return code;
+}
+
+/* Where the session is kept a run would go on without its client. The first Ctrl-C cancels it, also while it is being
+ * started; a second one ends pjrtctl. */
+static pjrtc_code start_and_wait(const ctl_steps *run, const pjrtc_run_options *options, pjrtc_future **out_future,
+                                 pjrtc_error *error) {
+  struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND}, before;
+  sigaction(SIGINT, NULL, &before);
+  if (before.sa_handler != SIG_IGN) sigaction(SIGINT, &action, NULL);
+  pjrtc_code code = pjrtc_run_start(run->client, options, out_future, error);
+  if (!code) code = wait_for_run(*out_future, error);
   sigaction(SIGINT, &before, NULL);
   return code;
 }
@@ -223,8 +231,7 @@ int ctl_steps_run(const ctl_steps *run, const pjrtc_execute_options *step, json_
   pjrtc_error error;
   ctl_error_init(&error);
   pjrtc_future *future;
-  pjrtc_code code = pjrtc_run_start(run->client, &options, &future, &error);
-  if (!code) code = wait_for_run(future, &error);
+  pjrtc_code code = start_and_wait(run, &options, &future, &error);
   clear_bar(&v);
   int status = code ? ctl_fail(run->common, &error) : CTL_OK;
   /* The last step's values came with the answer. */
