@@ -61,6 +61,13 @@ typedef struct {
 int ctl_parse(int argc, char **argv, const ctl_option *options, size_t num_options, void *user, ctl_common *common,
               const char **words, size_t max_words, size_t *out_num_words);
 
+/* What the options read: numbers. NULL, or a complaint to be freed. */
+char *ctl_read_count(const char *value, long least, long most, long *out);
+/* The place of an argument or of an output. */
+char *ctl_read_position(const char *value, uint32_t *out_position);
+char *ctl_read_device(const char *value, int32_t *out_device);
+char *ctl_read_seconds(const char *value, uint64_t *out_ns);
+
 /* ---- Commands ---- */
 
 typedef int ctl_command(int argc, char **argv, ctl_common *common);

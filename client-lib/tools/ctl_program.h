@@ -29,10 +29,6 @@ char *ctl_set_spmd(void *options, const char *value);
 char *ctl_set_override(void *options, const char *value);
 char *ctl_set_deadline(void *options, const char *value);
 
-/* What the options and others read: numbers. NULL, or a complaint to be freed. */
-char *ctl_read_count(const char *value, long least, long most, long *out);
-char *ctl_read_seconds(const char *value, uint64_t *out_ns);
-
 /* Reads the file and compiles it. CTL_OK, or another status after a message. */
 int ctl_compile_file(const ctl_common *common, pjrtc_client *client, const ctl_compile_options *options,
                      const char *path, uint64_t *out_program, pjrtc_program_info **out_info);

@@ -4,6 +4,8 @@
 #include "ctl.h"
 #include "ctl_json.h"
 
+/* Results are shown whole where `--full` says so, and where standard output is no terminal. */
+bool ctl_result_whole(bool full);
 /* "f32[2]=1,2" on a line of standard output. Unless `whole`, only the first elements of a long one. */
 void ctl_result_print(const pjrtc_value *value, bool whole);
 /* "1,2", to be freed; shortened likewise. */

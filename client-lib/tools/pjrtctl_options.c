@@ -1,4 +1,7 @@
 /* Command lines: "--name VALUE" or "--name=VALUE", anywhere among the words. */
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,4 +72,36 @@ int ctl_parse(int argc, char **argv, const ctl_option *options, size_t num_optio
     if (status) return status;
   }
   return CTL_OK;
+}
+
+char *ctl_read_count(const char *value, long least, long most, long *out) {
+  char *end;
+  errno = 0;
+  *out = strtol(value, &end, 10);
+  if (errno || end == value || *end || *out < least || *out > most)
+    return ctl_text("\"%s\" is not a number from %ld to %ld", value, least, most);
+  return NULL;
+}
+
+char *ctl_read_position(const char *value, uint32_t *out_position) {
+  long position;
+  char *complaint = ctl_read_count(value, 0, INT_MAX, &position);
+  *out_position = (uint32_t)position;
+  return complaint;
+}
+
+char *ctl_read_device(const char *value, int32_t *out_device) {
+  long device;
+  char *complaint = ctl_read_count(value, INT32_MIN, INT32_MAX, &device);
+  *out_device = (int32_t)device;
+  return complaint;
+}
+
+char *ctl_read_seconds(const char *value, uint64_t *out_ns) {
+  char *end;
+  double seconds = strtod(value, &end);
+  if (end == value || *end || !(seconds > 0) || seconds > 1e9)
+    return ctl_text("\"%s\" is not a number of seconds", value);
+  *out_ns = (uint64_t)ceil(seconds * 1e9);
+  return NULL;
 }

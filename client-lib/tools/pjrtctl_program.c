@@ -1,29 +1,15 @@
 /* See ctl_program.h. */
 #include <errno.h>
-#include <limits.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "ctl_file.h"
 #include "ctl_program.h"
 
-char *ctl_read_count(const char *value, long least, long most, long *out) {
-  char *end;
-  errno = 0;
-  *out = strtol(value, &end, 10);
-  if (errno || end == value || *end || *out < least || *out > most)
-    return ctl_text("\"%s\" is not a number from %ld to %ld", value, least, most);
-  return NULL;
-}
-
 char *ctl_set_device(void *options, const char *value) {
   ctl_compile_options *o = options;
-  long device;
-  char *complaint = ctl_read_count(value, INT32_MIN, INT32_MAX, &device);
-  o->device = (int32_t)device;
   o->has_device = true;
-  return complaint;
+  return ctl_read_device(value, &o->device);
 }
 
 char *ctl_set_replicas(void *options, const char *value) {
@@ -69,15 +55,6 @@ char *ctl_set_override(void *options, const char *value) {
   out->real = strtod(text, &end);
   out->kind = *text && !*end ? PJRTC_ATTRIBUTE_REAL : PJRTC_ATTRIBUTE_TEXT;
   out->text = text;
-  return NULL;
-}
-
-char *ctl_read_seconds(const char *value, uint64_t *out_ns) {
-  char *end;
-  double seconds = strtod(value, &end);
-  if (end == value || *end || !(seconds > 0) || seconds > 1e9)
-    return ctl_text("\"%s\" is not a number of seconds", value);
-  *out_ns = (uint64_t)ceil(seconds * 1e9);
   return NULL;
 }
 

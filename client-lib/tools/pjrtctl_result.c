@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ctl_numpy.h"
 #include "ctl_result.h"
@@ -21,6 +22,10 @@ static const void *element(const pjrtc_value *value, uint64_t i) {
 
 static pjrtc_type type_of(const pjrtc_value *value) {
   return (pjrtc_type){value->dtype, value->rank, value->dims};
+}
+
+bool ctl_result_whole(bool full) {
+  return full || !isatty(STDOUT_FILENO);
 }
 
 char *ctl_result_values(const pjrtc_value *value, bool whole) {

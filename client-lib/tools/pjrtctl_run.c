@@ -1,9 +1,7 @@
 /* pjrtctl run: compiles a file, runs it, prints or saves its results. */
 #include <inttypes.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "ctl_argument.h"
 #include "ctl_program.h"
@@ -38,19 +36,17 @@ static char *set_feed_back(void *user, const char *value) {
   const char *equals = strchr(value, '=');
   if (!equals || !equals[1]) return ctl_text("\"%s\" is not OUTPUT=SLOT, as in 0=theta", value);
   char *number = ctl_text("%.*s", (int)(equals - value), value);
-  long output;
-  char *complaint = ctl_read_count(number, 0, INT_MAX, &output);
+  uint32_t output;
+  char *complaint = ctl_read_position(number, &output);
   free(number);
   if (complaint) return complaint;
   pjrtc_feed_back *longer = realloc(options->feed_back, (options->num_feed_back + 1) * sizeof *longer);
   if (!longer) return ctl_text("no memory");
   options->feed_back = longer;
   pjrtc_feed_back *feed_back = &longer[options->num_feed_back];
-  *feed_back = (pjrtc_feed_back){.output = (uint32_t)output, .slot = equals + 1};
+  *feed_back = (pjrtc_feed_back){.output = output, .slot = equals + 1};
   if (strncmp(feed_back->slot, "arg:", 4) == 0) {
-    long argument;
-    complaint = ctl_read_count(equals + 5, 0, INT_MAX, &argument);
-    feed_back->argument = (uint32_t)argument;
+    complaint = ctl_read_position(equals + 5, &feed_back->argument);
     feed_back->slot = NULL;
   }
   options->num_feed_back++;
@@ -184,7 +180,7 @@ static int run_steps(run *r, const pjrtc_execute_options *step) {
                      .info = r->info,
                      .expected = steps_expected(r),
                      .timeout_ns = r->options->compile.deadline_ns,
-                     .whole = r->options->full || !isatty(STDOUT_FILENO)};
+                     .whole = ctl_result_whole(r->options->full)};
   int status = ctl_steps_run(&steps, step, &r->history, &r->steps);
   r->result.execute_ns = r->steps.execute_ns;
   return status;
@@ -254,7 +250,7 @@ static void print_results(const run *r) {
     ctl_json_print(root);
     return;
   }
-  bool whole = r->options->full || !isatty(STDOUT_FILENO);
+  bool whole = ctl_result_whole(r->options->full);
   if (ctl_steps_asked(&r->options->steps))
     printf("# after %" PRIu64 " steps%s\n", r->steps.steps, r->steps.stopped ? ", as --until says" : "");
   for (size_t i = 0; i < r->num_outputs; i++) {

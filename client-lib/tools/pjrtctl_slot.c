@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "ctl_program.h"
 #include "ctl_result.h"
@@ -14,11 +13,8 @@ enum { MAX_WORDS = 1024 };
 
 static char *set_device(void *user, const char *value) {
   ctl_slot_options *options = user;
-  long device;
-  char *complaint = ctl_read_count(value, INT32_MIN, INT32_MAX, &device);
   options->has_device = true;
-  options->device = (int32_t)device;
-  return complaint;
+  return ctl_read_device(value, &options->device);
 }
 
 static char *set_ttl(void *user, const char *value) {
@@ -130,7 +126,7 @@ static void print_values(const ctl_slot_command *c, const char *const *names, co
     ctl_json_print(json_pack("{s:o}", "slots", all));
     return;
   }
-  for (size_t i = 0; i < count; i++) ctl_result_print(&values[i], c->options->full || !isatty(STDOUT_FILENO));
+  for (size_t i = 0; i < count; i++) ctl_result_print(&values[i], ctl_result_whole(c->options->full));
 }
 
 static int save_values(const ctl_slot_command *c, const char *const *names, const pjrtc_value *values, size_t count) {

@@ -16,41 +16,38 @@ enum { BAR_WIDTH = 30, MAX_SHOWN_OUTPUTS = 64 };
 
 /* ---- options ---- */
 
-static char *read_number(const char *value, uint64_t least, uint64_t *out) {
+static char *read_number(const char *value, uint64_t *out) {
   long number;
-  char *complaint = ctl_read_count(value, (long)least, LONG_MAX, &number);
+  char *complaint = ctl_read_count(value, 1, LONG_MAX, &number);
   *out = (uint64_t)number;
   return complaint;
 }
 
 char *ctl_set_steps(ctl_steps_options *options, const char *value) {
-  return read_number(value, 1, &options->steps);
+  return read_number(value, &options->steps);
 }
 
 char *ctl_set_every(ctl_steps_options *options, const char *value) {
-  return read_number(value, 1, &options->every);
+  return read_number(value, &options->every);
 }
 
 char *ctl_set_until(ctl_steps_options *options, const char *value) {
-  long output;
-  char *complaint = ctl_read_count(value, 0, INT_MAX, &output);
-  options->until = (uint32_t)output;
   options->has_until = true;
-  return complaint;
+  return ctl_read_position(value, &options->until);
 }
 
 char *ctl_set_stack(ctl_steps_options *options, const char *value) {
-  long position;
-  char *complaint = ctl_read_count(value, 0, INT_MAX, &position);
+  uint32_t position;
+  char *complaint = ctl_read_position(value, &position);
   if (complaint) return complaint;
   size_t at = 0;
-  while (at < options->num_stacked && options->stacked[at] < (uint32_t)position) at++;
-  if (at < options->num_stacked && options->stacked[at] == (uint32_t)position)
-    return ctl_text("argument %ld is stacked already", position);
+  while (at < options->num_stacked && options->stacked[at] < position) at++;
+  if (at < options->num_stacked && options->stacked[at] == position)
+    return ctl_text("argument %" PRIu32 " is stacked already", position);
   uint32_t *longer = realloc(options->stacked, (options->num_stacked + 1) * sizeof *longer);
   if (!longer) return ctl_text("no memory");
   memmove(longer + at + 1, longer + at, (options->num_stacked++ - at) * sizeof *longer);
-  longer[at] = (uint32_t)position;
+  longer[at] = position;
   options->stacked = longer;
   return NULL;
 }
