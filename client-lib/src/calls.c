@@ -64,10 +64,13 @@ pjrtc_failure *pjrtc_calls_wait_for_room(pjrtc_client *client, bool waits) {
   if (client->lost) return lost(client);
   pjrtc_failure *failure = bound_quiet_calls(client);
   if (failure || has_room(client, NULL)) return failure;
-  if ((client->nonblocking && !waits) || pjrtc_client_is_in_item(client))
-    return pjrtc_failure_make(PJRTC_RESOURCE_EXHAUSTED, "call pjrtc_progress until some have ended",
-                              "%" PRIu32 " calls are in flight and %zu bytes are queued", client->num_listed,
-                              pjrtc_outbox_queued_bytes(&client->outbox));
+  bool in_item = pjrtc_client_is_in_item(client);
+  if ((client->nonblocking && !waits) || in_item)
+    return pjrtc_failure_make(
+        PJRTC_RESOURCE_EXHAUSTED,
+        in_item ? "some end when the callback has returned" : "call pjrtc_progress until some have ended",
+        "%" PRIu32 " calls are in flight and %zu bytes are queued", client->num_listed,
+        pjrtc_outbox_queued_bytes(&client->outbox));
   pjrtc_driver_wait(client, NULL, has_room, NULL, PJRTC_NO_DEADLINE);
   return lost(client);
 }
