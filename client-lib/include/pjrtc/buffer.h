@@ -9,7 +9,7 @@ extern "C" {
 #endif
 
 typedef enum pjrtc_placement {
-  PJRTC_PLACE_DEFAULT = 0, /* the first addressable device */
+  PJRTC_PLACE_DEFAULT = 0, /* the session's home device, or else the first addressable one */
   PJRTC_PLACE_DEVICE = 1,  /* `place` is a device's id: its default memory */
   PJRTC_PLACE_MEMORY = 2,  /* `place` is a memory's id */
 } pjrtc_placement;

@@ -31,8 +31,9 @@
  * IDS. Buffers and programs are named by uint64 ids that the library hands out; 0 names nothing. They live in the
  * connection's session until they are deleted (released), the session is closed, or the connection ends. A call that
  * fails poisons the ids that it was to make: whoever uses one gets the error of the call that failed first, and the id
- * stays until it is deleted. The waiting forms of upload, compile and execute do that deletion themselves and set the
- * ids to 0. What persists from step to step is better held by slots, names that a session keeps (session.h).
+ * stays until it is deleted. The waiting forms of upload, compile, lookup, execute and run do that deletion themselves
+ * and set the ids to 0. What persists from step to step is better held by slots, names that a session keeps
+ * (session.h).
  *
  * THREADS. Any thread may use one connection, and several at once: one of those that wait reads for all. A callback
  * runs on whichever thread moves the connection when the answer arrives; it may start calls and destroy futures, but
@@ -47,7 +48,9 @@
  * ERRORS. Functions return a pjrtc_code, 0 for success, and fill in the caller's pjrtc_error, which may be NULL.
  *
  * OPTIONS. Option and result structs begin with `struct_size`; set it to sizeof and everything else to zero, which
- * means the default. So a program that was built for an older pjrtc.h works with a newer library.
+ * means the default. So a program that was built for an older pjrtc.h works with a newer library. What comes
+ * in arrays or is part of another struct has no such field and stays as it is: pjrtc_argument, pjrtc_attribute,
+ * pjrtc_borrowed_slot, pjrtc_feed_back, pjrtc_slot_binding, pjrtc_type, pjrtc_value.
  *
  * DATA. Arrays are little-endian. Element types under 8 bits take one byte an element on the host, signed ones
  * sign-extended. Times are nanoseconds; timeouts of 0 mean none. */
