@@ -1,10 +1,9 @@
 /* See staging.h. */
 #include "service/staging.h"
 
-#include <errno.h>
 #include <sys/mman.h>
 
-#define QUICK_UNMAP_BYTES (1u << 20)
+#define QUICK_DROP_BYTES (1u << 20)
 /* Pages are made and freed in pieces of this size: the kernel holds a lock of the address space meanwhile, and who
  * wants to change that waits for it, and everybody's page faults wait for who wants to change it. */
 #define SLICE_BYTES (256u << 10)
@@ -21,14 +20,14 @@ pjrtd_status *pjrtd_staging_create(pjrtd_runtime *runtime, uint64_t size_bytes, 
   PJRTD_TRY(pjrtd_runtime_check_memory(runtime, size_bytes, what));
   pjrtd_staging *staging = pjrtd_calloc(1, sizeof *staging);
   if (!staging) return pjrtd_status_oom();
-  /* No huge pages: clearing one at its first touch takes the loop milliseconds on a virtual machine. */
-  void *data = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (data == MAP_FAILED) {
+  pjrtd_pages *pages;
+  pjrtd_status *status = pjrtd_page_pool_take(runtime->pages, size_bytes, what, &pages);
+  if (status) {
     pjrtd_free(staging);
-    return pjrtd_status_from_errno(errno, "mapping memory for %s", what);
+    return status;
   }
-  madvise(data, size_bytes, MADV_NOHUGEPAGE);
-  *staging = (pjrtd_staging){.data = data, .size_bytes = size_bytes, .runtime = runtime, .counted = true};
+  *staging = (pjrtd_staging){
+      .pages = pages, .data = pages->data, .size_bytes = size_bytes, .runtime = runtime, .counted = true};
   runtime->stats.staging_bytes += size_bytes;
   *out_staging = staging;
   return PJRTD_OK;
@@ -49,20 +48,20 @@ static void advise_in_slices(const pjrtd_staging *staging, uint64_t from, uint64
     madvise((char *)staging->data + at, until - at < SLICE_BYTES ? until - at : SLICE_BYTES, advice);
 }
 
-static void unmap_run(pjrtd_job *job) {
-  pjrtd_staging *staging = staging_of(job);
+static void drop_run(pjrtd_job *job) {
+  const pjrtd_staging *staging = staging_of(job);
   advise_in_slices(staging, 0, staging->size_bytes, MADV_DONTNEED);
-  munmap(staging->data, staging->size_bytes);
 }
 
-static void unmapped(pjrtd_staging *staging) {
+static void dropped(pjrtd_staging *staging) {
   pjrtd_staging_uncount(staging);
+  pjrtd_page_pool_give(staging->runtime->pages, staging->pages);
   pjrtd_free(staging);
 }
 
-static void unmap_done(pjrtd_job *job) {
+static void drop_done(pjrtd_job *job) {
   pjrtd_runtime_job_ended(staging_of(job)->runtime);
-  unmapped(staging_of(job));
+  dropped(staging_of(job));
 }
 
 void pjrtd_staging_destroy(pjrtd_staging *staging) {
@@ -73,14 +72,14 @@ void pjrtd_staging_destroy(pjrtd_staging *staging) {
     staging->doomed = true;
     return;
   }
-  staging->job = (pjrtd_job){.run = unmap_run, .done = unmap_done};
-  if (staging->size_bytes > QUICK_UNMAP_BYTES) {
+  staging->job = (pjrtd_job){.run = drop_run, .done = drop_done};
+  if (staging->size_bytes > QUICK_DROP_BYTES) {
     pjrtd_status *status = pjrtd_runtime_submit(staging->runtime, staging->runtime->reaper, &staging->job);
     if (!status) return;
-    pjrtd_status_destroy(status); /* no thread: it is unmapped here */
+    pjrtd_status_destroy(status); /* no thread: it is done here */
   }
-  unmap_run(&staging->job);
-  unmapped(staging);
+  drop_run(&staging->job);
+  dropped(staging);
 }
 
 static void touch_run(pjrtd_job *job) {

@@ -156,6 +156,7 @@ pjrtd_status *pjrtd_runtime_create(uv_loop_t *loop, const pjrtd_settings *settin
   uv_timer_init(loop, &runtime->idle_timer);
   runtime->idle_timer.data = runtime;
   pjrtd_status *status = pjrtd_deadlines_init(&runtime->deadlines, loop);
+  if (!status) status = pjrtd_page_pool_create(&runtime->pages);
   if (!status) status = pjrtd_mailbox_create(loop, after_drain, runtime, &runtime->mailbox);
   if (!status) status = create_client(runtime);
   if (!status) status = create_lanes(runtime);
@@ -216,6 +217,7 @@ void pjrtd_runtime_destroy(pjrtd_runtime *runtime) {
   pjrtd_free(runtime->device_executions);
   pjrtd_free(runtime->device_loads);
   pjrtd_plugin_destroy(runtime->plugin);
+  pjrtd_page_pool_destroy(runtime->pages);
   pjrtd_free(runtime);
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/mailbox.h"
+#include "base/page_pool.h"
 #include "base/settings.h"
 #include "plugin/plugin.h"
 #include "state/deadlines.h"
@@ -48,6 +49,7 @@ typedef struct pjrtd_runtime {
   pjrtd_plugin *plugin;           /* owned */
   pjrtd_client *client;           /* owned */
   pjrtd_mailbox *mailbox;         /* owned */
+  pjrtd_page_pool *pages;         /* owned; for bulk data under way */
   pjrtd_lane **device_lanes;      /* owned; straight-line programs, by device index: they end */
   pjrtd_lane **open_lanes;     /* owned; programs that could loop or wait, so that the others need not wait for them */
   pjrtd_lane **transfer_lanes; /* owned; bulk copies, by device index, so that they do not wait for programs */

@@ -50,7 +50,7 @@ Test(staging, tells_its_watcher_that_it_is_gone, .init = open_bare, .fini = clos
   cr_assert_null(watched);
 }
 
-Test(staging, that_is_big_is_unmapped_by_another_thread, .init = open_runtime, .fini = close_runtime, .timeout = 120) {
+Test(staging, that_is_big_is_dropped_by_another_thread, .init = open_runtime, .fini = close_runtime, .timeout = 120) {
   pjrtd_staging *staging;
   ASSERT_OK(pjrtd_staging_create(runtime, 8 << 20, "it", &staging));
   pjrtd_staging_destroy(staging);

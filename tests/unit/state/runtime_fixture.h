@@ -64,6 +64,7 @@ UNUSED static void open_bare(void) {
                          .settings = &settings,
                          .turn.schedstat = PJRTD_SCHEDSTAT_UNOPENED,
                          .memory_limit_bytes = settings.max_buffer_bytes};
+  ASSERT_OK(pjrtd_page_pool_create(&bare.pages));
   uv_idle_init(&loop, &bare.more);
   bare.more.data = &bare;
   runtime = &bare;
@@ -73,6 +74,7 @@ UNUSED static void open_bare(void) {
 UNUSED static void close_bare(void) {
   uv_run(&loop, UV_RUN_DEFAULT);
   cr_assert_null(bare.doomed);
+  pjrtd_page_pool_destroy(bare.pages);
   uv_close((uv_handle_t *)&bare.more, NULL);
   if (bare.turn.schedstat >= 0) close(bare.turn.schedstat);
   cr_assert_eq(uv_run(&loop, UV_RUN_DEFAULT), 0);
