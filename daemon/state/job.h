@@ -12,11 +12,12 @@ typedef struct pjrtd_flow pjrtd_flow;
 struct pjrtd_job {
   void (*run)(pjrtd_job *job);
   void (*done)(pjrtd_job *job);
-  pjrtd_status
-      *refusal; /* set before `done` where `run` never was: the lane has too many stuck threads. `done` takes it */
+  pjrtd_status *refusal; /* set before `done` where `run` never was: the lane has too many stuck threads, or there was
+                            no memory to put it among those of more than eight flows. `done` takes it */
   /* For executions, which the lane's scheduler shares out; before it is submitted. */
   pjrtd_flow *flow; /* borrowed until `done`, and until pjrtd_lane_execution_ended; NULL: in order with the others */
   uint64_t estimate_ns; /* 0: not known */
+  uint64_t loop_ns;     /* what its session had on the loop, and is to be counted in the flow */
   /* By `run`. */
   bool outstanding; /* the device goes on: pjrtd_lane_execution_ended will be called */
   bool again;       /* it was a slice: `run` is to be called again, behind what its session has queued, before `done` */

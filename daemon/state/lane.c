@@ -1,7 +1,10 @@
-/* See lane.h. One mutex a lane; the loop holds it for a few instructions only. */
+/* See lane.h. The mutex is over the scheduler; it is held for a few instructions, but whoever holds it may lose the
+ * core, on a busy machine for milliseconds. So the loop submits without it, and gives up on it where it can. */
 #include "state/lane.h"
 
 #include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 
@@ -19,49 +22,93 @@ struct pjrtd_lane {
   pjrtd_mailbox *mailbox; /* borrowed */
   char *name;             /* owned */
   size_t stack_bytes;
+  _Atomic(pjrtd_job *) inbox; /* submitted and not yet in the scheduler, newest first */
+  atomic_bool asleep;         /* the queue's thread: who sets it to false posts `wakeup` */
+  sem_t wakeup;
   pthread_mutex_t mutex;
-  pthread_cond_t has_work;
   pjrtd_scheduler scheduler;
   worker *current; /* the thread that has the queue; NULL before the first job */
   bool closing;
+  atomic_uint stuck; /* changed under the mutex */
   pjrtd_lane_stats stats;
 };
 
-/* Under the mutex, until there is something to do; `until_ns` 0: however long. */
-static void wait_for_work(pjrtd_lane *lane, uint64_t until_ns) {
-  if (!until_ns) {
-    pthread_cond_wait(&lane->has_work, &lane->mutex);
-    return;
+/* Longer than that the loop does not wait for the mutex where it can do without. */
+#define BRIEFLY_NS UINT64_C(1000000)
+
+static bool lock_briefly(pjrtd_lane *lane) {
+  uint64_t began_ns = pjrtd_clock_now_ns();
+  while (pthread_mutex_trylock(&lane->mutex) != 0) {
+    if (pjrtd_clock_now_ns() - began_ns > BRIEFLY_NS) return false;
+    sched_yield(); /* to whoever holds it, where that one has no core */
   }
-  const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000u), .tv_nsec = (long)(until_ns % 1000000000u)};
-  pthread_cond_timedwait(&lane->has_work, &lane->mutex, &until);
+  return true;
 }
 
-/* Under the mutex. What its `run` said: it is to run again, it is outstanding, or it has ended. */
-static void job_returned(pjrtd_lane *lane, pjrtd_job *job, uint64_t now_ns) {
+/* After what the queue's thread is to see. */
+static void wake(pjrtd_lane *lane) {
+  if (atomic_exchange(&lane->asleep, false)) sem_post(&lane->wakeup);
+}
+
+/* Under the mutex, which it gives up meanwhile: until there is something to do, or `until_ns`; 0: however long. */
+static void wait_for_work(pjrtd_lane *lane, uint64_t until_ns) {
+  const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000u), .tv_nsec = (long)(until_ns % 1000000000u)};
+  bool woken = false;
+  atomic_store(&lane->asleep, true);
+  if (!atomic_load(&lane->inbox)) {
+    pthread_mutex_unlock(&lane->mutex);
+    woken = (until_ns ? sem_clockwait(&lane->wakeup, CLOCK_MONOTONIC, &until) : sem_wait(&lane->wakeup)) == 0;
+    pthread_mutex_lock(&lane->mutex);
+  }
+  /* Somebody woke it all the same: that must not wake it the next time. */
+  if (!woken && !atomic_exchange(&lane->asleep, false))
+    while (sem_wait(&lane->wakeup) != 0) continue;
+}
+
+/* Under the mutex. */
+static void empty_inbox(pjrtd_lane *lane) {
+  pjrtd_job *stack = atomic_exchange(&lane->inbox, NULL), *oldest = NULL;
+  while (stack) {
+    pjrtd_job *next = stack->next;
+    stack->next = oldest;
+    oldest = stack;
+    stack = next;
+  }
+  while (oldest) {
+    pjrtd_job *job = oldest;
+    oldest = job->next;
+    job->refusal = pjrtd_scheduler_push(&lane->scheduler, job, job->queued_ns);
+    if (job->refusal) pjrtd_mailbox_post(lane->mailbox, &job->message);
+  }
+}
+
+/* Under the mutex. What its `run` said: it is to run again; or it has ended, or is outstanding, and is to be told of.
+ */
+static bool job_returned(pjrtd_lane *lane, pjrtd_job *job, uint64_t now_ns) {
   lane->stats.busy_ns += now_ns - job->started_ns;
   if (job->again && !lane->closing) {
     pjrtd_scheduler_again(&lane->scheduler, job, now_ns);
-    return;
+    return false;
   }
   lane->stats.jobs++;
   if (job->outstanding)
     pjrtd_scheduler_leave_out(&lane->scheduler, job);
   else
     pjrtd_scheduler_end(&lane->scheduler, job, now_ns);
-  /* Posting under the mutex keeps the lane alive until here: destroy looks at `stuck` and `current` under it. */
-  pjrtd_mailbox_post(lane->mailbox, &job->message);
+  return true;
 }
 
 /* The queue's thread is also freed here, by itself when abandoned, by destroy after joining otherwise. */
 static void *worker_main(void *argument) {
   worker *self = argument;
   pjrtd_lane *lane = self->lane;
+  pjrtd_job *returned = NULL; /* to be told of */
   pthread_mutex_lock(&lane->mutex);
   while (!self->abandoned) {
+    empty_inbox(lane);
     uint64_t retry_ns;
     pjrtd_job *job = pjrtd_scheduler_take(&lane->scheduler, pjrtd_clock_now_ns(), lane->closing, &retry_ns);
-    if (!job) {
+    if (!job && !returned) {
       if (lane->closing) break;
       wait_for_work(lane, retry_ns);
       continue;
@@ -69,17 +116,23 @@ static void *worker_main(void *argument) {
     self->job = job;
     pthread_mutex_unlock(&lane->mutex);
 
-    job->run(job);
+    /* Not under the mutex: it wakes the loop, which takes this thread's core where there is no other, and would then
+     * wait for the mutex until this thread has a core again. */
+    if (returned) pjrtd_mailbox_post(lane->mailbox, &returned->message);
+    returned = NULL;
+    if (job) job->run(job);
 
     pthread_mutex_lock(&lane->mutex);
     self->job = NULL;
-    if (self->abandoned) {
-      lane->stats.stuck--;
-      pthread_cond_signal(&lane->has_work); /* the lane's thread may wait for it, or have it again */
-    }
-    job_returned(lane, job, pjrtd_clock_now_ns());
+    if (job && job_returned(lane, job, pjrtd_clock_now_ns())) returned = job;
   }
   bool abandoned = self->abandoned;
+  if (abandoned) {
+    /* Under the mutex, until whose end the lane stays: destroy looks at `stuck` under it. */
+    atomic_fetch_sub_explicit(&lane->stuck, 1, memory_order_relaxed);
+    if (returned) pjrtd_mailbox_post(lane->mailbox, &returned->message);
+    wake(lane); /* the lane's thread may wait for what it had */
+  }
   pthread_mutex_unlock(&lane->mutex);
   if (abandoned) pjrtd_free(self);
   return NULL;
@@ -125,11 +178,7 @@ pjrtd_status *pjrtd_lane_create(const char *name, pjrtd_mailbox *mailbox, size_t
   lane->mailbox = mailbox;
   lane->stack_bytes = stack_bytes;
   pthread_mutex_init(&lane->mutex, NULL);
-  pthread_condattr_t attributes;
-  pthread_condattr_init(&attributes);
-  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-  pthread_cond_init(&lane->has_work, &attributes);
-  pthread_condattr_destroy(&attributes);
+  sem_init(&lane->wakeup, 0, 0);
   *out_lane = lane;
   return PJRTD_OK;
 }
@@ -144,17 +193,17 @@ void pjrtd_lane_destroy(pjrtd_lane *lane) {
   pthread_mutex_lock(&lane->mutex);
   lane->closing = true;
   worker *current = lane->current;
-  pthread_cond_broadcast(&lane->has_work);
+  wake(lane);
   pthread_mutex_unlock(&lane->mutex);
   if (current) {
     pthread_join(current->thread, NULL);
     pjrtd_free(current);
   }
   pthread_mutex_lock(&lane->mutex);
-  bool stuck = lane->stats.stuck > 0;
+  bool stuck = pjrtd_lane_get_stuck(lane) > 0;
   pthread_mutex_unlock(&lane->mutex);
   if (stuck) return;
-  pthread_cond_destroy(&lane->has_work);
+  sem_destroy(&lane->wakeup);
   pthread_mutex_destroy(&lane->mutex);
   pjrtd_scheduler_deinit(&lane->scheduler);
   pjrtd_free(lane->name);
@@ -171,15 +220,17 @@ pjrtd_status *pjrtd_lane_submit(pjrtd_lane *lane, pjrtd_job *job) {
   job->refusal = NULL;
   job->lane = lane;
   job->message.deliver = deliver_done;
-  pthread_mutex_lock(&lane->mutex);
-  pjrtd_status *status = pjrtd_scheduler_push(&lane->scheduler, job, pjrtd_clock_now_ns());
-  pthread_cond_signal(&lane->has_work);
-  pthread_mutex_unlock(&lane->mutex);
-  return status;
+  job->queued = false;
+  job->queued_ns = pjrtd_clock_now_ns();
+  job->next = atomic_load(&lane->inbox);
+  while (!atomic_compare_exchange_weak(&lane->inbox, &job->next, job)) continue;
+  wake(lane);
+  return PJRTD_OK;
 }
 
 bool pjrtd_lane_withdraw(pjrtd_lane *lane, pjrtd_job *job) {
-  pthread_mutex_lock(&lane->mutex);
+  if (!lock_briefly(lane)) return false;
+  empty_inbox(lane);
   bool found = pjrtd_scheduler_withdraw(&lane->scheduler, job);
   pthread_mutex_unlock(&lane->mutex);
   return found;
@@ -189,18 +240,24 @@ void pjrtd_lane_execution_ended(pjrtd_lane *lane, pjrtd_job *job, uint64_t end_n
   pthread_mutex_lock(&lane->mutex);
   pjrtd_scheduler_end(&lane->scheduler, job, end_ns);
   lane->stats.device_stuck = false;
-  pthread_cond_signal(&lane->has_work);
+  wake(lane);
   pthread_mutex_unlock(&lane->mutex);
 }
 
+uint32_t pjrtd_lane_get_stuck(const pjrtd_lane *lane) {
+  return atomic_load_explicit(&lane->stuck, memory_order_relaxed);
+}
+
 bool pjrtd_lane_is_busy(const pjrtd_lane *lane) {
-  return atomic_load_explicit(&lane->scheduler.busy, memory_order_relaxed);
+  return atomic_load_explicit(&lane->scheduler.busy, memory_order_relaxed) ||
+         atomic_load_explicit(&lane->inbox, memory_order_relaxed);
 }
 
 void pjrtd_lane_set_priority(pjrtd_lane *lane, pjrtd_flow *flow, pjrtd_priority priority) {
   pthread_mutex_lock(&lane->mutex);
+  empty_inbox(lane);
   pjrtd_scheduler_set_priority(&lane->scheduler, flow, priority);
-  pthread_cond_signal(&lane->has_work);
+  wake(lane);
   pthread_mutex_unlock(&lane->mutex);
 }
 
@@ -241,24 +298,26 @@ static bool device_is_stuck(const pjrtd_lane *lane, uint64_t now_ns, uint64_t st
 bool pjrtd_lane_check_stall(pjrtd_lane *lane, uint64_t now_ns, uint64_t stall_ms, uint64_t max_stuck, bool refuse) {
   if (!lane->current) return false;
   bool moved = false;
-  pthread_mutex_lock(&lane->mutex);
+  if (!lock_briefly(lane)) return false;
+  empty_inbox(lane);
   pjrtd_job *job = lane->current->job;
   uint64_t ran_ns = job && now_ns > job->started_ns ? now_ns - job->started_ns : 0;
   uint64_t stall_ns = stall_ms * 1000000u;
-  if (ran_ns > stall_ns && lane->stats.stuck < max_stuck) {
+  uint32_t stuck = pjrtd_lane_get_stuck(lane);
+  if (ran_ns > stall_ns && stuck < max_stuck) {
     worker *fresh;
     pjrtd_status *status = worker_start(lane, &fresh);
     if (!status) {
       lane->current->abandoned = true;
       pthread_detach(lane->current->thread);
-      lane->stats.stuck++;
+      atomic_fetch_add_explicit(&lane->stuck, 1, memory_order_relaxed);
       lane->current = fresh;
       pjrtd_scheduler_give_up(&lane->scheduler, job, now_ns);
       moved = true;
     }
     pjrtd_status_destroy(status); /* the next check tries again */
   } else if (refuse && ran_ns > stall_ns && ran_ns / PJRTD_LANE_PATIENCE >= stall_ns) {
-    refuse_queued(lane, lane->stats.stuck + 1);
+    refuse_queued(lane, stuck + 1);
   } else if (refuse && device_is_stuck(lane, now_ns, stall_ns, max_stuck)) {
     lane->stats.device_stuck = true;
     refuse_queued(lane, 1);
@@ -269,7 +328,9 @@ bool pjrtd_lane_check_stall(pjrtd_lane *lane, uint64_t now_ns, uint64_t stall_ms
 
 pjrtd_lane_stats pjrtd_lane_get_stats(pjrtd_lane *lane) {
   pthread_mutex_lock(&lane->mutex);
+  empty_inbox(lane);
   pjrtd_lane_stats stats = lane->stats;
+  stats.stuck = pjrtd_lane_get_stuck(lane);
   stats.running = lane->current && lane->current->job;
   stats.queued = lane->scheduler.queued;
   stats.waited_ns = lane->scheduler.waited_ns;

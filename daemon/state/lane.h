@@ -30,15 +30,18 @@ void pjrtd_lane_limit_executions(pjrtd_lane *lane, atomic_uint *executions, uint
  * Jobs not yet delivered are delivered by the mailbox later, so close that afterwards. */
 void pjrtd_lane_destroy(pjrtd_lane *lane);
 
-/* Fails only when the thread cannot be started, or without memory: then the job was not taken. */
+/* Fails only when the thread cannot be started: then the job was not taken. Without memory to queue it, it is refused.
+ */
 PJRTD_MUST_USE pjrtd_status *pjrtd_lane_submit(pjrtd_lane *lane, pjrtd_job *job);
 
-/* Takes a job out that has not begun. False: it has, and `done` will come. */
+/* Takes a job out that has not begun. False: it has, or that cannot be seen at once, and `done` will come. */
 bool pjrtd_lane_withdraw(pjrtd_lane *lane, pjrtd_job *job);
 
 /* The device is done with an outstanding job, since `end_ns`. After `done`. */
 void pjrtd_lane_execution_ended(pjrtd_lane *lane, pjrtd_job *job, uint64_t end_ns);
 
+/* Abandoned threads that have not come back. Any thread. */
+uint32_t pjrtd_lane_get_stuck(const pjrtd_lane *lane);
 /* Whether it has any job. */
 bool pjrtd_lane_is_busy(const pjrtd_lane *lane);
 /* Of a flow of this lane. */

@@ -240,7 +240,7 @@ static void check_stall(pjrtd_lane *lane, void *user) {
     return;
   pjrtd_log(PJRTD_LOG_WARNING, "a plugin call runs long; a fresh thread takes its lane over",
             PJRTD_LOG_TEXT("lane", pjrtd_lane_name(lane)), PJRTD_LOG_UINT("limit_ms", runtime->settings->lane_stall_ms),
-            PJRTD_LOG_UINT("stuck", pjrtd_lane_get_stats(lane).stuck));
+            PJRTD_LOG_UINT("stuck", pjrtd_lane_get_stuck(lane)));
 }
 
 static bool is_full(const pjrtd_runtime *runtime, pjrtd_lane *lane) {
@@ -282,7 +282,7 @@ static void on_stall_timer(uv_timer_t *timer) {
 pjrtd_status *pjrtd_runtime_submit(pjrtd_runtime *runtime, pjrtd_lane *lane, pjrtd_job *job) {
   if (!lane) return pjrtd_status_make(PJRTD_CODE_UNAVAILABLE, "the daemon is stopping");
   if (lane != runtime->compile_lane && lane != runtime->reaper) {
-    uint32_t stuck = pjrtd_lane_get_stats(lane).stuck;
+    uint32_t stuck = pjrtd_lane_get_stuck(lane);
     if (stuck >= runtime->settings->max_stuck) return pjrtd_lane_exhausted(lane, stuck);
   }
   PJRTD_TRY(pjrtd_lane_submit(lane, job));
@@ -297,8 +297,10 @@ pjrtd_status *pjrtd_runtime_submit(pjrtd_runtime *runtime, pjrtd_lane *lane, pjr
 pjrtd_status *pjrtd_runtime_submit_execution(pjrtd_runtime *runtime, pjrtd_share *share, size_t device_index, bool open,
                                              uint64_t estimate_ns, pjrtd_job *job) {
   pjrtd_lane *lane = (open ? runtime->open_lanes : runtime->device_lanes)[device_index];
-  PJRTD_TRY(pjrtd_share_get_flow(share, pjrtd_share_flow_index(device_index, open), lane, &job->flow));
+  size_t index = pjrtd_share_flow_index(device_index, open);
+  PJRTD_TRY(pjrtd_share_get_flow(share, index, lane, &job->flow));
   job->estimate_ns = estimate_ns;
+  job->loop_ns = pjrtd_share_take_loop_ns(share, index);
   return pjrtd_runtime_submit(runtime, lane, job);
 }
 

@@ -153,8 +153,7 @@ pjrtd_status *pjrtd_scheduler_push(pjrtd_scheduler *scheduler, pjrtd_job *job, u
   pjrtd_flow *flow = flow_of(scheduler, job);
   PJRTD_TRY(reserve(scheduler, atomic_load_explicit(&scheduler->busy, memory_order_relaxed) + 1));
   if (!flow->jobs) wake(scheduler, flow, now_ns);
-  flow->served_ns += flow->loop_ns;
-  flow->loop_ns = 0;
+  flow->served_ns += job->loop_ns;
   flow->jobs++;
   append(flow, job);
   job->queued = true;

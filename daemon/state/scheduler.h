@@ -38,7 +38,6 @@ struct pjrtd_flow {
   uint64_t rested_ns;      /* when its last job ended, with none left */
   uint64_t window_ns;      /* within which it is prompt then */
   uint16_t late;           /* a bit for each of its last requests: whether that was not */
-  uint64_t loop_ns;        /* the loop's: served there, and not yet counted */
 };
 
 typedef struct {

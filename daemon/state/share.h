@@ -9,8 +9,11 @@ struct pjrtd_share {
   uint32_t references;
   pjrtd_priority priority;
   uint64_t loop_ns; /* measured, of what ran at once */
-  size_t num_flows;
-  pjrtd_flow *flows[]; /* owned; by device and kind of lane (pjrtd_share_flow_index); NULL: it has not used that lane */
+  size_t num_parts;
+  struct {
+    pjrtd_flow *flow; /* owned; NULL: it has not used that lane */
+    uint64_t loop_ns; /* of what ran at once, what is not counted there yet */
+  } parts[];          /* by device and kind of lane (pjrtd_share_flow_index) */
 };
 
 /* One reference, the caller's. */
@@ -32,6 +35,12 @@ uint64_t pjrtd_share_device_ns(const pjrtd_share *share);
  */
 static inline void pjrtd_share_charge(pjrtd_share *share, size_t device_index, uint64_t ns) {
   share->loop_ns += ns;
-  pjrtd_flow *flow = share->flows[pjrtd_share_flow_index(device_index, false)];
-  if (flow && pjrtd_lane_is_busy(flow->lane)) flow->loop_ns += ns;
+  size_t index = pjrtd_share_flow_index(device_index, false);
+  const pjrtd_flow *flow = share->parts[index].flow;
+  if (flow && pjrtd_lane_is_busy(flow->lane)) share->parts[index].loop_ns += ns;
+}
+static inline uint64_t pjrtd_share_take_loop_ns(pjrtd_share *share, size_t index) {
+  uint64_t ns = share->parts[index].loop_ns;
+  share->parts[index].loop_ns = 0;
+  return ns;
 }

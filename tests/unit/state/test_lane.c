@@ -398,6 +398,61 @@ Test(lane, does_not_take_a_job_for_which_there_is_no_thread) {
   cr_assert_eq(num_done, 1);
 }
 
+static int num_refused;
+
+static void on_refused_or_done(pjrtd_job *job) {
+  if (job->refusal) {
+    cr_assert_eq(pjrtd_status_code(job->refusal), PJRTD_CODE_RESOURCE_EXHAUSTED);
+    pjrtd_status_destroy(job->refusal);
+    num_refused++;
+  }
+  num_done++;
+}
+
+Test(lane, refuses_what_it_has_no_memory_to_queue) {
+  enum { FLOWS = 12 };
+  static task held, one[FLOWS];
+  static pjrtd_flow flows[FLOWS];
+  submit_held(&held, 0);
+  for (int i = 0; i < FLOWS; i++) {
+    one[i] = (task){.job = {.run = run_quick, .done = on_refused_or_done, .flow = &flows[i]}};
+    ASSERT_OK(pjrtd_lane_submit(lane, &one[i].job));
+  }
+  pjrtd_alloc_fail_after(0);
+  cr_assert_eq(pjrtd_lane_get_stats(lane).queued, FLOWS - 1);
+  pjrtd_alloc_fail_after(-1);
+  run_until(1);
+  cr_assert_eq(num_refused, 1);
+  sem_post(&held.may_end);
+  run_until(1 + FLOWS);
+  cr_assert_eq(num_refused, 1);
+  cr_assert_eq(num_ran, FLOWS);
+  shut();
+}
+
+/* A wakeup that was not waited for must not be one the next time, nor one that is waited for be lost. */
+Test(lane, sleeps_when_there_is_nothing_and_wakes_when_there_is) {
+  static task one;
+  for (int i = 0; i < 20000; i++) {
+    submit(&one, i, run_quick);
+    run_until(i % MOST + 1);
+    if (i % MOST + 1 == MOST) num_done = num_ran = 0;
+    for (volatile int pause = 0; pause < i % 1000; pause++) continue;
+  }
+  struct timespec before, after;
+  clockid_t clock;
+  submit_held(&one, 0);
+  cr_assert_eq(pthread_getcpuclockid(one.thread, &clock), 0);
+  sem_post(&one.may_end);
+  run_until(num_done + 1);
+  clock_gettime(clock, &before);
+  usleep(100000);
+  clock_gettime(clock, &after);
+  int64_t ns = (int64_t)(after.tv_sec - before.tv_sec) * 1000000000 + after.tv_nsec - before.tv_nsec;
+  cr_assert_lt(ns, 20000000, "%lld ns", (long long)ns);
+  shut();
+}
+
 Test(lane, says_so_when_the_thread_cannot_have_its_stack) {
   pjrtd_lane *greedy;
   ASSERT_OK(pjrtd_lane_create("greedy", mailbox, (size_t)1 << 60, &greedy));

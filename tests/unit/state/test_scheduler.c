@@ -298,9 +298,9 @@ Test(scheduler, counts_what_ran_on_the_loop_meanwhile) {
   for (int i = 0; i < 5; i++) b[i] = push(&sessions[1].flow, 1 * MS);
   run(a[0], 1 * MS);
   run(b[0], 1 * MS);
-  sessions[0].flow.loop_ns = 3 * MS;
-  pjrtd_job *last = push(&sessions[0].flow, 1 * MS);
-  cr_assert_eq(sessions[0].flow.loop_ns, 0);
+  pjrtd_job *last = new_job(&sessions[0].flow, 1 * MS);
+  last->loop_ns = 3 * MS;
+  ASSERT_OK(pjrtd_scheduler_push(&scheduler, last, now_ns));
   for (int i = 1; i < 4; i++) run(b[i], 1 * MS);
   run(a[1], 1 * MS);
   run(b[4], 1 * MS);
