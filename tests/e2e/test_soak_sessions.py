@@ -1,6 +1,7 @@
 """16 sessions in mixed use for minutes: executions, slots fed back, runs that are streamed, cancelled and stopped, compiles,
 megabytes up and down; connections that come, go, are cut and join. No reply is lost, no value wrong, the loop hardly
-ever stalls, and nothing grows.
+ever stalls, and nothing grows. The 16 clients take the cores, so that a thread that holds a lock may be kept from going on, with
+whoever waits for it: the daemon has the better nice value that is recommended for such a host.
 
 PJRTD_SOAK_SECONDS sets how long (default 600)."""
 
@@ -22,8 +23,10 @@ from workers import Workers
 
 SECONDS = float(os.environ.get("PJRTD_SOAK_SECONDS", "600"))
 MIB = 1 << 20
+# As deploy/pjrtd.conf recommends for a host whose cores are all busy.
+NICE = -10
 # Of all turns, those that took over 5 ms.
-MOST_STALLS = 1 / 5000
+MOST_STALLS = 1 / 10000
 
 # Kind of client (killable_worker.py), what it reaches the daemon over, how many.
 SESSIONS = [("long-unix", "unix", 6), ("long-channel", "channel", 6), ("python", "unix", 2), ("python", "channel", 2)]
@@ -52,8 +55,8 @@ def work(daemon: Daemon, folder: pathlib.Path, seed: int, seconds: float) -> Cou
 
 
 def check_stalls(log: str, turns: int) -> None:
-    """16 busy clients on a few cores keep who holds a lock from going on, the kernel's over the address space before all, and the
-    loop then waits for it: that may happen, but hardly ever."""
+    """The loop takes no lock whose holder could lose its core but the plugin's and gRPC's own. Where that happens, and all cores
+    are busy, it waits for one of the kernel's ticks or two (4 ms each); that may happen, but hardly ever."""
     stalls = [(int(us), waited == "true") for us, waited in re.findall(r"a turn of the loop took long\" us=(\d+) waited=(\w+)", log)]
     print(f"{len(stalls)} turns of {turns} took over 5 ms: {stalls}")
     if PATIENCE == 1:  # a sanitizer slows the loop itself down
@@ -65,7 +68,8 @@ def test_16_sessions_in_mixed_use(tmp_path: pathlib.Path, record_property) -> No
     assert sum(count for _, _, count in SESSIONS) == 16
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
-    with Daemon(over="channel", settings={"log_level": "warning"}) as daemon:
+    with Daemon(over="channel", settings={"log_level": "warning"}, wrapper=["nice", "-n", str(NICE)]) as daemon:
+        assert os.getpriority(os.PRIO_PROCESS, daemon.pid) == NICE, "this takes root, or CAP_SYS_NICE"
         work(daemon, tmp_path / "first", seed, SECONDS / 4)  # the plugin's and the allocator's own caches fill
         before = daemon.settled(seconds=20)
         resident, descriptors, threads = daemon.resident_bytes(), daemon.descriptors(), daemon.steady_threads()

@@ -64,7 +64,7 @@ def clean_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 class Daemon:
     """A running pjrtd. `settings` become --set NAME=VALUE. `grpc`: it listens on a port beside its socket. Entered, it
     waits until it serves; left, it stops it and checks how it went. `over` is what `connect` uses unless it is told: where
-    that is gRPC, it listens on a port, too."""
+    that is gRPC, it listens on a port, too. `wrapper`: a command that runs the daemon in its own place, such as nice."""
 
     def __init__(
         self,
@@ -77,6 +77,7 @@ class Daemon:
         grpc: bool = False,
         plugin: os.PathLike[str] | str | None = None,
         over: str = "unix",
+        wrapper: Sequence[str] = (),
     ) -> None:
         self._owns_folder = folder is None
         self.folder = folder or pathlib.Path(tempfile.mkdtemp(prefix="pjrtd-"))
@@ -87,7 +88,7 @@ class Daemon:
             self.listen.append("grpc://127.0.0.1:0")
         self.asked = self.listen  # with port 0 where any will do
         self.log_path = self.folder / "log"
-        self.command = [str(binary_path()), "--plugin", str(plugin or plugin_path())]
+        self.command = [*wrapper, str(binary_path()), "--plugin", str(plugin or plugin_path())]
         for address in self.listen:
             self.command += ["--listen", address]
         self.command += ["--state-dir", str(self.folder / "state"), "--cache-dir", str(self.folder / "cache")]
