@@ -360,3 +360,69 @@ def test_sigterm_ends_it_in_time() -> None:
             began = time.monotonic()
             own.stop()
             assert time.monotonic() - began < 1 + 5 * PATIENCE
+
+
+EMPTY = """module @empty { func.func @main(%a: tensor<0x3xf32>, %i: tensor<i32>) -> (tensor<0x3xf32>, tensor<i32>) {
+  %one = stablehlo.constant dense<1> : tensor<i32>
+  %0 = stablehlo.add %i, %one : tensor<i32>
+  return %a, %0 : tensor<0x3xf32>, tensor<i32> } }"""
+NOTHING = "module @nothing { func.func @main(%a: tensor<f32>) { return } }"
+NIBBLES = """module @nibbles { func.func @main(%total: tensor<3xi32>, %x: tensor<3xi4>) -> tensor<3xi32> {
+  %0 = stablehlo.convert %x : (tensor<3xi4>) -> tensor<3xi32>
+  %1 = stablehlo.add %total, %0 : tensor<3xi32>
+  return %1 : tensor<3xi32> } }"""
+MOST = 2**64 - 1
+
+
+def test_the_largest_numbers_are_numbers_as_others(client: RawClient) -> None:
+    program = client.compile(COUNT)
+    bind_ints(client, i=0, end=1000)
+    run = dict(steps=MOST, every=MOST, progress_ns=MOST, until=1)
+    reply, bulk = answer(client, start(client, program, ["i", "end"], {0: "i"}, run=run, fetch=[0] * 7))
+    assert (reply.steps, reply.stopped, bulk) == (1000, True, ints(1000) * 7)
+    failed = client.failure_of(start(client, program, ["i", "end"], {0: "i"}, run=dict(steps=1, until=2**32 - 1)))
+    assert failed.code == INVALID_ARGUMENT and "output 4294967295 is to end the run, it has 2" in failed.message
+    failed = client.failure_of(start(client, program, ["i", "end"], {0: "i"}, run=dict(stacked=[2**32 - 1])))
+    assert failed.code == INVALID_ARGUMENT and "argument 4294967295 is to be stacked, there are 2" in failed.message
+    assert value(client, "i") == ints(1000)
+
+
+def test_tensors_without_elements_are_fed_stacked_and_fetched(client: RawClient) -> None:
+    program = client.compile(EMPTY)
+    bind_ints(client, i=0)
+    stacked, without_steps = client.upload("f32", [5, 0, 3], b""), client.upload("f32", [0, 0, 3], b"")
+    got = list(replies(client, start(client, program, ["", "i"], {1: "i"}, args=[stacked, 0], run=dict(stacked=[0], every=2), fetch=[0, 1])))
+    assert [(reply.steps, bulk) for reply, bulk, _ in got] == [(2, ints(2)), (4, ints(4)), (5, ints(5))]
+    inline = [dict(position=0, type=dict(dtype=11, dims=[4, 0, 3]), data_bytes=0)]
+    reply, bulk = answer(client, start(client, program, ["", "i"], {1: "i"}, inline_args=inline, run=dict(stacked=[0]), fetch=[1, 0]))
+    assert (reply.steps, bulk) == (4, ints(9)) and [part.data_bytes for part in reply.fetched] == [4, 0]
+    one = client.upload("f32", [0, 3], b"")
+    reply, bulk = answer(client, start(client, program, ["", "i"], {1: "i"}, args=[one, 0], run=dict(steps=3), fetch=[0],
+                                       feed_back=[dict(output=0, argument=0), dict(output=1, slot="i")]))
+    assert (reply.steps, bulk, value(client, "i")) == (3, b"", ints(12))
+    failed = client.failure_of(start(client, program, ["", "i"], {1: "i"}, args=[without_steps, 0], run=dict(stacked=[0])))
+    assert failed.code == INVALID_ARGUMENT and "a run makes one step at least" in failed.message
+
+
+def test_a_program_without_outputs_steps_too(client: RawClient) -> None:
+    program = client.compile(NOTHING)
+    bind(client)
+    one = client.upload("f32", [], floats(1))
+    got = list(replies(client, client.start("Execute.Run", step=dict(program=program, args=[one]), steps=10, every=3)))
+    assert [(reply.steps, bulk) for reply, bulk, _ in got] == [(3, b""), (6, b""), (9, b""), (10, b"")]
+    failed = client.failure_of(client.start("Execute.Run", step=dict(program=program, args=[one]), steps=10, until=0))
+    assert failed.code == INVALID_ARGUMENT and "output 0 is to end the run, it has 0" in failed.message
+
+
+def test_stacked_elements_of_four_bits_take_a_byte_each_on_the_way(client: RawClient) -> None:
+    program = client.compile(NIBBLES)
+    rows = np.array([[-8, 7, 1], [3, -1, 0], [-8, 7, -5], [2, 2, 2], [1, 0, -1]], np.int8)
+    made = client.upload("s32", [3], ints(0, 0, 0))
+    client.call("Session.Bind", bindings=[dict(slot="total", buffer=made)])
+    stacked = client.upload("s4", [5, 3], rows.tobytes())
+    inline = [dict(position=1, type=dict(dtype=wire.dtype_numbers()["s4"], dims=[5, 3]), data_bytes=15)]
+    for step, bulk in ((dict(args=[0, stacked]), b""), (dict(inline_args=inline), rows.tobytes())):
+        got = list(replies(client, start(client, program, ["total", ""], {}, bulk=bulk, fetch=[0], run=dict(stacked=[1], every=1), **step)))
+        assert [bulk for _, bulk, _ in got] == [ints(*(int(x) for x in row)) for row in rows]
+    reply, bulk = answer(client, start(client, program, ["total", ""], {0: "total"}, args=[0, stacked], fetch=[0], run=dict(stacked=[1])))
+    assert bulk == rows.sum(axis=0, dtype=np.int32).tobytes()
