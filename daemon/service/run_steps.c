@@ -92,9 +92,13 @@ static pjrtd_status *make_step(pjrtd_run_steps *run) {
 pjrtd_status *pjrtd_run_slice(pjrtd_run_steps *run, uint64_t slice_ns) {
   uint64_t began_ns = pjrtd_clock_now_ns(), now_ns = began_ns;
   pjrtd_status *status = PJRTD_OK;
-  while (!status && !pjrtd_run_has_ended(run) && now_ns - began_ns < slice_ns && run->num_items < run->max_items) {
+  /* The first step is made all the same: who is to stop it by then may have looked a slot up, which is to have a value.
+   */
+  bool goes_on = !run->steps || !pjrtd_run_has_ended(run);
+  while (goes_on) {
     status = make_step(run);
     now_ns = pjrtd_clock_now_ns();
+    goes_on = !status && !pjrtd_run_has_ended(run) && now_ns - began_ns < slice_ns && run->num_items < run->max_items;
   }
   run->execute_ns += now_ns - began_ns;
   return status;

@@ -36,7 +36,7 @@ typedef struct {
   const uint32_t *fetch;
   size_t num_fetch;
   uint64_t fetch_bytes; /* of one step */
-  atomic_bool stop;     /* by any thread: no further step */
+  atomic_bool stop;     /* by any thread: no further step, once the first was made */
 
   /* The steps' own. */
   pjrtd_device_buffer **last, **next; /* places for num_outputs: of the last whole step, owned; of the one after */
