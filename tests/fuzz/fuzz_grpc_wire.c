@@ -45,7 +45,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size_bytes) {
     const char *fault = grpc_wire_frame_next(&message, &any, &header, &payload, &bulk);
     if (fault) require(fault[0] != 0);
     if (fault || !any) break;
-    require(header.kind >= PJRTD_FRAME_REQUEST && header.kind <= PJRTD_FRAME_CREDIT);
+    require(header.kind >= PJRTD_FRAME_REQUEST && header.kind <= PJRTD_FRAME_NOTICE);
     require(header.payload_bytes <= PJRTD_FRAME_MAX_PAYLOAD_BYTES && header.bulk_bytes <= PJRTD_FRAME_MAX_ITEM_BYTES);
     require(inside(payload, header.payload_bytes, data, size_bytes));
     require(inside(bulk, header.bulk_bytes, data, size_bytes));
