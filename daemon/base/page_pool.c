@@ -107,6 +107,7 @@ pjrtd_status *pjrtd_page_pool_take(pjrtd_page_pool *pool, uint64_t bytes, const 
   pjrtd_pages *pages = pool->given[order];
   if (pages) {
     pool->given[order] = pages->next;
+    ASAN_UNPOISON_MEMORY_REGION(pages->data, POISONED_BYTES(order));
   } else {
     PJRTD_TRY(make_room(pool, size, what));
     piece *from = pool->pieces;
@@ -115,7 +116,6 @@ pjrtd_status *pjrtd_page_pool_take(pjrtd_page_pool *pool, uint64_t bytes, const 
     *pages = (pjrtd_pages){.data = from->data + from->used, .order = order};
     from->used += size;
   }
-  ASAN_UNPOISON_MEMORY_REGION(pages->data, POISONED_BYTES(order));
   pages->next = NULL;
   *out_pages = pages;
   return PJRTD_OK;

@@ -15,24 +15,30 @@
   } while (0)
 
 static pjrtd_page_pool *pool;
+static pjrtd_pages *taken[200];
+static int num_taken;
 
 static void open_pool(void) {
   ASSERT_OK(pjrtd_page_pool_create(&pool));
 }
 
-static void close_pool(void) {
-  pjrtd_page_pool_destroy(pool);
-}
-
 static pjrtd_pages *take(uint64_t bytes) {
   pjrtd_pages *pages;
   ASSERT_OK(pjrtd_page_pool_take(pool, bytes, "a test", &pages));
+  taken[num_taken++] = pages;
   return pages;
 }
 
 static void drop_and_give(pjrtd_pages *pages, uint64_t bytes) {
   cr_assert_eq(madvise(pages->data, bytes, MADV_DONTNEED), 0);
+  for (int i = 0; i < num_taken; i++)
+    if (taken[i] == pages) taken[i] = taken[--num_taken];
   pjrtd_page_pool_give(pool, pages);
+}
+
+static void close_pool(void) {
+  while (num_taken) pjrtd_page_pool_give(pool, taken[--num_taken]);
+  pjrtd_page_pool_destroy(pool);
 }
 
 static long minor_faults(void) {
