@@ -1,25 +1,16 @@
-/* See mailbox.h. A lock-free stack of messages (one compare-and-swap to post), turned round by the reader. */
+/* See mailbox.h. */
 #include "base/mailbox.h"
 
-#include <stdatomic.h>
-
 struct pjrtd_mailbox {
-  _Atomic(pjrtd_message *) newest;
+  pjrtd_message_stack posted;
   uv_async_t wakeup;
   void (*after_drain)(void *user);
   void *user;
 };
 
 void pjrtd_mailbox_drain(pjrtd_mailbox *mailbox) {
-  pjrtd_message *stack = atomic_exchange_explicit(&mailbox->newest, NULL, memory_order_acquire);
-  if (!stack) return;
-  pjrtd_message *oldest = NULL;
-  while (stack) {
-    pjrtd_message *next = stack->next;
-    stack->next = oldest;
-    oldest = stack;
-    stack = next;
-  }
+  pjrtd_message *oldest = pjrtd_message_take_all(&mailbox->posted);
+  if (!oldest) return;
   while (oldest) {
     pjrtd_message *message = oldest;
     oldest = message->next;
@@ -51,12 +42,8 @@ pjrtd_status *pjrtd_mailbox_create(uv_loop_t *loop, void (*after_drain)(void *us
 }
 
 void pjrtd_mailbox_post(pjrtd_mailbox *mailbox, pjrtd_message *message) {
-  pjrtd_message *newest = atomic_load_explicit(&mailbox->newest, memory_order_relaxed);
-  do message->next = newest;
-  while (!atomic_compare_exchange_weak_explicit(&mailbox->newest, &newest, message, memory_order_release,
-                                                memory_order_relaxed));
   /* Only the first message of a batch needs to wake the loop: the reader takes all that is there. */
-  if (!newest) uv_async_send(&mailbox->wakeup);
+  if (pjrtd_message_push(&mailbox->posted, message)) uv_async_send(&mailbox->wakeup);
 }
 
 static void on_closed(uv_handle_t *wakeup) {

@@ -6,14 +6,8 @@
 
 #include <uv.h>
 
+#include "base/message_stack.h"
 #include "base/status.h"
-
-typedef struct pjrtd_message pjrtd_message;
-struct pjrtd_message {
-  pjrtd_message *next; /* the mailbox's own */
-  /* Loop thread. The message is out of the queue by then and may be freed or posted again. */
-  void (*deliver)(pjrtd_message *message);
-};
 
 typedef struct pjrtd_mailbox pjrtd_mailbox;
 

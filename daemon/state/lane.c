@@ -22,8 +22,8 @@ struct pjrtd_lane {
   pjrtd_mailbox *mailbox; /* borrowed */
   char *name;             /* owned */
   size_t stack_bytes;
-  _Atomic(pjrtd_job *) inbox; /* submitted and not yet in the scheduler, newest first */
-  atomic_bool asleep;         /* the queue's thread: who sets it to false posts `wakeup` */
+  pjrtd_message_stack inbox; /* of jobs, submitted and not yet in the scheduler */
+  atomic_bool asleep;        /* the queue's thread: who sets it to false posts `wakeup` */
   sem_t wakeup;
   pthread_mutex_t mutex;
   pjrtd_scheduler scheduler;
@@ -55,7 +55,7 @@ static void wait_for_work(pjrtd_lane *lane, uint64_t until_ns) {
   const struct timespec until = {.tv_sec = (time_t)(until_ns / 1000000000u), .tv_nsec = (long)(until_ns % 1000000000u)};
   bool woken = false;
   atomic_store(&lane->asleep, true);
-  if (!atomic_load(&lane->inbox)) {
+  if (pjrtd_message_stack_is_empty(&lane->inbox)) {
     pthread_mutex_unlock(&lane->mutex);
     woken = (until_ns ? sem_clockwait(&lane->wakeup, CLOCK_MONOTONIC, &until) : sem_wait(&lane->wakeup)) == 0;
     pthread_mutex_lock(&lane->mutex);
@@ -65,18 +65,16 @@ static void wait_for_work(pjrtd_lane *lane, uint64_t until_ns) {
     while (sem_wait(&lane->wakeup) != 0) continue;
 }
 
+static pjrtd_job *job_of(pjrtd_message *message) {
+  return (pjrtd_job *)((char *)message - offsetof(pjrtd_job, message));
+}
+
 /* Under the mutex. */
 static void empty_inbox(pjrtd_lane *lane) {
-  pjrtd_job *stack = atomic_exchange(&lane->inbox, NULL), *oldest = NULL;
-  while (stack) {
-    pjrtd_job *next = stack->next;
-    stack->next = oldest;
-    oldest = stack;
-    stack = next;
-  }
+  pjrtd_message *oldest = pjrtd_message_take_all(&lane->inbox);
   while (oldest) {
-    pjrtd_job *job = oldest;
-    oldest = job->next;
+    pjrtd_job *job = job_of(oldest);
+    oldest = oldest->next;
     job->refusal = pjrtd_scheduler_push(&lane->scheduler, job, job->queued_ns);
     if (job->refusal) pjrtd_mailbox_post(lane->mailbox, &job->message);
   }
@@ -211,7 +209,7 @@ void pjrtd_lane_destroy(pjrtd_lane *lane) {
 }
 
 static void deliver_done(pjrtd_message *message) {
-  pjrtd_job *job = (pjrtd_job *)((char *)message - offsetof(pjrtd_job, message));
+  pjrtd_job *job = job_of(message);
   job->done(job);
 }
 
@@ -222,8 +220,7 @@ pjrtd_status *pjrtd_lane_submit(pjrtd_lane *lane, pjrtd_job *job) {
   job->message.deliver = deliver_done;
   job->queued = false;
   job->queued_ns = pjrtd_clock_now_ns();
-  job->next = atomic_load(&lane->inbox);
-  while (!atomic_compare_exchange_weak(&lane->inbox, &job->next, job)) continue;
+  pjrtd_message_push(&lane->inbox, &job->message);
   wake(lane);
   return PJRTD_OK;
 }
@@ -250,7 +247,7 @@ uint32_t pjrtd_lane_get_stuck(const pjrtd_lane *lane) {
 
 bool pjrtd_lane_is_busy(const pjrtd_lane *lane) {
   return atomic_load_explicit(&lane->scheduler.busy, memory_order_relaxed) ||
-         atomic_load_explicit(&lane->inbox, memory_order_relaxed);
+         !pjrtd_message_stack_is_empty(&lane->inbox);
 }
 
 void pjrtd_lane_set_priority(pjrtd_lane *lane, pjrtd_flow *flow, pjrtd_priority priority) {
