@@ -55,8 +55,8 @@ def work(daemon: Daemon, folder: pathlib.Path, seed: int, seconds: float) -> Cou
 
 
 def check_stalls(log: str, turns: int) -> None:
-    """The loop takes no lock whose holder could lose its core but the plugin's and gRPC's own. Where that happens, and all cores
-    are busy, it waits for one of the kernel's ticks or two (4 ms each); that may happen, but hardly ever."""
+    """For what a request takes, the loop waits for no lock whose holder could lose its core but the plugin's and gRPC's own. Where
+    that happens, and all cores are busy, it is for one of the kernel's ticks or two (4 ms each): seldom."""
     stalls = [(int(us), waited == "true") for us, waited in re.findall(r"a turn of the loop took long\" us=(\d+) waited=(\w+)", log)]
     print(f"{len(stalls)} turns of {turns} took over 5 ms: {stalls}")
     if PATIENCE == 1:  # a sanitizer slows the loop itself down
